@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 
+from sharedroutes.client import NoRoute
 from tests.faults.checker.history import Expected, Lost, Received, Sent
 from tests.faults.checker.past import Past, Verdict, addresses_of
 from tests.faults.checker.uses import check_that_the_well_are_used
@@ -28,7 +29,7 @@ def messages_arrive(past: Past) -> Verdict:
             attempts = [
                 sent for sent in past.of(Sent) if (sent.who, sent.message) == (lost.who, lost.message)
             ]
-            if any(_had_no_time(past, sent) for sent in attempts):
+            if any(_had_no_time(past, sent) for sent in attempts) or not _could_know(past, lost):
                 continue
             verdict.violate(f"{lost.who} lost {lost.message}: {lost.error}", *attempts, lost)
     _check_first_attempts(past, verdict)
@@ -58,6 +59,19 @@ def _check_first_attempts(past: Past, verdict: Verdict) -> None:
             f"{allowed} are allowed"
         )
         verdict.check(reason if len(failed) > allowed else "", *failed)
+
+
+def _could_know(past: Past, lost: Lost) -> bool:
+    """Whether who found no route had the time to hear of somebody who lives."""
+    if NoRoute.__name__ not in lost.error:
+        return True
+    since_us = lost.at_us - 1_000 * past.bounds.stale_ms
+    since_us -= past.late_us(since_us, lost.at_us, lost.who)
+    return any(
+        tenure.replica == holder and tenure.from_us <= since_us and tenure.seen_us >= since_us
+        for holder in addresses_of(past.expected_at(lost.at_us), lost.topic)
+        for tenure in past.tenures.get(holder[:2], ())
+    )
 
 
 def _had_no_time(past: Past, sent: Sent) -> bool:

@@ -43,7 +43,7 @@ def check_that_snapshots_are_new(past: Past, verdict: Verdict) -> None:
             known = said_between(routes, since_us, before.until_us)
             if first is None or not first.stale or any(route.held for route in known):
                 continue
-            if _has_answered(past, after.start.at_us, first.at_us):
+            if _has_answered(past, after.start.at_us, past.limit_us(first.at_us, past.bounds.looks_ms)):
                 continue
             is_known = {*(first.brokers or ())} in [{*(route.brokers or ())} for route in known]
             reason = f"{first.who} begins with a snapshot that has not what it knew of {topic}"

@@ -11,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from sharedroutes.client import NoRoute
 from tests.faults.checker.alterations import ALTERATIONS
-from tests.faults.checker.history import Event, Expected, Fault, Late, Lost, Run, Sent
+from tests.faults.checker.history import (
+    Event,
+    Expected,
+    Fault,
+    Late,
+    Lease,
+    Lost,
+    Replica,
+    Run,
+    Sent,
+    TableContent,
+)
 from tests.faults.checker.lateness import Lateness
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
@@ -20,6 +32,7 @@ from tests.faults.checker.test_rules import ALL_STEPS, told
 
 WHO: Final = CLIENTS[0]
 BROKER: Final = BROKERS[0]
+TABLE: Final = TableContent((Replica(BROKER, 0, address_of(BROKER)),), {BROKER: (TOPIC,)})
 WAITED_US: Final = 1_000 * BOUNDS.attempt_ms
 
 
@@ -172,3 +185,21 @@ def test_a_machine_that_runs_nobody_excuses_what_comes_late_and_nothing_else(nam
     assert rule in check(events).caught_by
     found = check(sorted([*events, *nobody_runs], key=attrgetter("at_us")))
     assert (rule in found.caught_by) == (name not in OF_TIME)
+
+
+@pytest.mark.parametrize(("back_ms", "wrong"), [(BOUNDS.stale_ms + 200, 1), (BOUNDS.stale_ms - 200, 0)])
+def test_who_finds_no_route_may_not_know_yet_that_somebody_is_back(back_ms: int, wrong: int) -> None:
+    works = story()
+    lives = Expected(at_us=1_000 * works.now_ms, who="scheduler", table=TABLE)
+    works.now_ms += back_ms
+    error = f"{NoRoute.__name__}: no live broker"
+    lost = Lost(at_us=1_000 * works.now_ms, who=WHO, message="none", topic=TOPIC, error=error)
+    looks = [
+        Lease(at_us=at_us, who="auditor", broker=BROKER, id=0, epoch=7, address=address_of(BROKER))
+        for at_us in (lives.at_us, lost.at_us)
+    ]
+    gone = [Lease(at_us=lives.at_us - 1, who="auditor", broker=name, id=0) for name in BROKERS]
+    found = reasons(works, *gone, lives, *looks, lost)
+    assert len([reason for reason in found if "lost none" in reason]) == wrong
+    late_ms = Late(at_us=lost.at_us - 1, who="driver", late_ms=500, process=WHO)
+    assert not any("lost none" in reason for reason in reasons(works, *gone, lives, *looks, lost, late_ms))

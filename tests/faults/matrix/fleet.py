@@ -178,9 +178,8 @@ class Fleet:
 
     def says(self, client: str, broker: str) -> bool:
         """Whether a client named a broker when it last spoke of a topic."""
-        return f'["{broker}",' in _last_line(
-            self.folder / "history" / f"{client}.jsonl", f'"{SENT_TO}","brokers"'
-        )
+        history = self.folder / "history" / f"{client}.jsonl"
+        return f'["{broker}",' in _last_line(history, f'"who":"{client}","topic":"{SENT_TO}"')
 
     def reads_at(self, client: str) -> EmbeddedServer | None:
         """Return the server at which a client said last that it reads, if it may read at replicas."""
