@@ -80,7 +80,7 @@ def test_nobody_sends_to_a_broker_whose_write_permission_was_taken(
 ) -> None:
     story = calm()
     wiped_us = 1_000 * story.now_ms
-    sent_us = wiped_us + 1_000 * (BOUNDS.arrival_ms + after_ms)
+    sent_us = wiped_us + 1_000 * (BOUNDS.stale_ms + after_ms)
     wiped = Change(at_us=wiped_us, who="auditor", id="9-8")
     wiped = replace(wiped, record=Record(kind=ChangeKind.WIPED, broker=BROKER, by=OPERATOR))
     lifted = replace(wiped, at_us=sent_us + 1, id="9-9")

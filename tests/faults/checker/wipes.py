@@ -33,7 +33,9 @@ def check_that_wipes_hold(past: Past, verdict: Verdict) -> None:
 def _check_unused(past: Past, before: Change, after: Change, broker: str, verdict: Verdict) -> None:
     for sent in past.of(Sent):
         began_us = sent.began_us or sent.at_us
-        known_us = past.limit_us(before.at_us, past.bounds.arrival_ms, sent.who)
-        if known_us < began_us < after.at_us and is_back(past, sent.who, before.at_us, began_us):
+        known_us = past.limit_us(before.at_us, past.bounds.stale_ms, sent.who)
+        if not known_us < began_us < after.at_us:
+            continue
+        if is_back(past, sent.who, before.at_us, began_us, past.bounds.arrival_ms):
             reason = f"{sent.who} sends to {broker}, whose write permission an operator has taken"
             verdict.check(reason if sent.broker == broker else "", before, sent)
