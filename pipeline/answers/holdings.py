@@ -20,6 +20,9 @@ SET: Final = ("set_a", "set_b", "registry")
 TOPIC: Final = ("topic_hash", "registry", "topic")
 """What names a topic: a number first, because names begin alike and take longer to compare."""
 
+BY_TOPIC: Final = ("held", "placed")
+"""What is partitioned by topic: outages, availability and lives of topics need no further exchange."""
+
 _PAIR: Final = (*TOPIC, "broker")
 _HOLDING: Final = (*_PAIR, "from_ms", "to_ms", "came", "went", "seen")
 _LAST: Final = 2**63 - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,8 @@ def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: Com
     """Delete the days that are not to be kept, by the day of the newest change."""
     if not config.keep_days:
         return
-    first_kept = layout.days_before(newest.newest_day, config.keep_days - 1)
+    kept_days = timedelta(days=config.keep_days - 1)
+    first_kept = (date.fromisoformat(newest.newest_day) - kept_days).isoformat()
     for table in TABLES:
         for day in _days(files, config.out, table):
             if day < first_kept:

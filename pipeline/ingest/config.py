@@ -9,7 +9,7 @@ from typing import Final
 from ...registry import RegistryConfig
 from ..errors import BadOption
 from ..sources.change_feed import Settings
-from ..sources.options import REGISTRY_OPTIONS, Registry, check_number
+from ..sources.options import MOST_PARTITIONS, REGISTRY_OPTIONS, Registry, check_number
 from .headroom import Kept
 from .layout import CHECKPOINT, join
 
@@ -79,7 +79,7 @@ class IngestConfig:
         ):
             check_number(_NAME, name, getattr(self, name), low, high, whole=False)
         check_number(_NAME, "max_changes_per_trigger", self.max_changes_per_trigger, 0, _MOST)
-        check_number(_NAME, "partitions", self.partitions, 0, 10_000)
+        check_number(_NAME, "partitions", self.partitions, 0, MOST_PARTITIONS)
         check_number(_NAME, "feed_max_entries", self.feed_max_entries, 1, 10**9)
         if self.registries and (self.url or self.namespace):
             raise BadOption.of(_NAME, "registries", "stands instead of url and namespace: leave those out")

@@ -69,12 +69,6 @@ def day_of(ms: int) -> str:
     return date.fromordinal(date(1970, 1, 1).toordinal() + since_1970).isoformat()
 
 
-def days_before(day: str, count: int) -> str:
-    """Return the day so many days before another; 0001-01-01 when there is none."""
-    ordinal = date.fromisoformat(day).toordinal() - count
-    return date.fromordinal(max(1, ordinal)).isoformat()
-
-
 def join(*parts: str) -> str:
     """Return a path below a folder, which may be a URL."""
     return "/".join((parts[0].rstrip("/"), *parts[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final, NamedTuple
 
 from .catalogue import ANSWERS, Working, asked
@@ -41,12 +42,12 @@ def write_report(
     output.check()
     history.check()
     found: dict[str, Found] = {}
-    work = Working(history, output.keep)
-    for answer in asked(history):
-        on_answer(answer.name)
-        found[answer.name] = output.write(answer, answer.query(work))
-    on_answer("page")
-    text = render(page_of(title, work, found))
-    budgets = verdicts(found["topic_budgets"]) if "topic_budgets" in found else {}
-    path = output.finish(found, ANSWERS, PAGE, text)
-    return Report(path, budgets.get("missed", 0), budgets.get("burning", 0))
+    with closing(Working(history, output.keep)) as work:
+        for answer in asked(history):
+            on_answer(answer.name)
+            found[answer.name] = output.write(answer, answer.query(work))
+        on_answer("page")
+        text = render(page_of(title, work, found))
+        budgets = verdicts(found["topic_budgets"]) if "topic_budgets" in found else {}
+        path = output.finish(found, ANSWERS, PAGE, text)
+        return Report(path, budgets.get("missed", 0), budgets.get("burning", 0))

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ..answers import availability, churn, detection, incidents, ladder, latency, placement, sessions, uptime
-from ..answers.holdings import Seen
+from ..answers.holdings import BY_TOPIC, Seen
 from ..tables import Column, Table
 from .history import History
 
@@ -21,15 +22,27 @@ from .history import History
 class Working:
     """What the answers to one history are made from: each worked out once.
 
-    `keep` writes it, by its name, and returns it as it stands there: what is made from it has a short plan.
+    `store` writes it, by its name, and returns it as it stands there: what is made from it has a short plan.
     """
 
     def __init__(
-        self, history: History, keep: Callable[[str, DataFrame], DataFrame] = lambda _, frame: frame
+        self, history: History, store: Callable[[str, DataFrame], DataFrame] = lambda _, frame: frame
     ) -> None:
         self.history = history
-        self.seen = Seen(history.changes, history.routes, history.until_ms, keep, history.from_ms)
-        self._keep = keep
+        self.seen = Seen(history.changes, history.routes, history.until_ms, self._keep, history.from_ms)
+        self._store = store
+        self._persisted: list[DataFrame] = []
+
+    def _keep(self, name: str, found: DataFrame) -> DataFrame:
+        if name not in BY_TOPIC:
+            return self._store(name, found)
+        self._persisted.append(found.persist(StorageLevel.DISK_ONLY))
+        return found
+
+    def close(self) -> None:
+        """Let go of what is not written."""
+        while self._persisted:
+            self._persisted.pop().unpersist()
 
     @cached_property
     def changes(self) -> DataFrame:
@@ -71,20 +84,17 @@ class Working:
         return _there(self.history.routes)
 
     @cached_property
-    def avoided(self) -> DataFrame:
-        """What clients did after ends, by what they recorded."""
+    def avoided(self) -> DataFrame | None:
+        """What clients did after ends, by what they recorded; None = there are no samples."""
+        if self.history.samples is None:
+            return None
         found = detection.avoidance(self.all_sessions, self.samples, self.history.faults)
         return self._keep(detection.AVOIDANCE.name, self.since(F.col("since_ms"), found))
-
-    @property
-    def told_avoided(self) -> DataFrame | None:
-        """The same; None = there are no samples."""
-        return self.avoided if self.history.samples is not None else None
 
     @cached_property
     def ends(self) -> DataFrame:
         """The ends that nobody asked for."""
-        found = detection.detection(self.all_sessions, self.told_avoided, self.history.faults)
+        found = detection.detection(self.all_sessions, self.avoided, self.history.faults)
         return self._keep(detection.DETECTION.name, self.since(F.col("told_ms"), found))
 
     @cached_property
@@ -164,10 +174,10 @@ _QUERIES: Final[Mapping[Table, Callable[[Working], DataFrame]]] = {
     sessions.BROKER_SESSIONS: lambda w: w.all_sessions.where(
         F.greatest("end_ms", "away_until_ms") >= (w.history.from_ms or 0)
     ),
-    detection.CLIENTS: lambda w: detection.clients(w.samples, w.avoided),
-    detection.AVOIDANCE: lambda w: w.avoided,
+    detection.CLIENTS: lambda w: detection.clients(w.samples, _there(w.avoided)),
+    detection.AVOIDANCE: lambda w: _there(w.avoided),
     latency.LATENCY: lambda w: latency.latency(w.samples),
-    detection.DETECTION_SUMMARY: lambda w: detection.detection_summary(w.ends, w.told_avoided),
+    detection.DETECTION_SUMMARY: lambda w: detection.detection_summary(w.ends, w.avoided),
     detection.DETECTION: lambda w: w.ends,
     churn.CHURN: lambda w: churn.churn(w.changes, w.history.until_ms),
     churn.TOPIC_LIVES: lambda w: w.since(

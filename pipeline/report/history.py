@@ -71,14 +71,11 @@ class History:
             raise _time("from_ms", self.from_ms, f"is after the newest change, which came at {newest_ms}")
 
     def _check_registries(self, routes: DataFrame) -> None:
-        ours, theirs = (sorted(_registries(frame)) for frame in (self.changes, routes))
+        names = (frame.select("registry").distinct().collect() for frame in (self.changes, routes))
+        ours, theirs = (sorted(row["registry"] for row in rows) for rows in names)
         if ours and not set(ours) & set(theirs):
             what = f"they are of {', '.join(theirs) or 'no registry'}, and the changes of {', '.join(ours)}"
             raise BadOption.of("report", "routes", f"{what}: name the same registry as the ingest did")
-
-
-def _registries(frame: DataFrame) -> set[str]:
-    return {row[0] for row in frame.select("registry").distinct().collect()}
 
 
 def check_times(from_ms: int | None, until_ms: int | None) -> None:

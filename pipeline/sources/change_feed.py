@@ -20,7 +20,7 @@ from ...registry.plans import ORIGIN, HistoryRange
 from ...registry.plans.changes import order
 from ..errors import ChangesLost
 from ..schemas import CHANGES
-from .options import REGISTRY_OPTIONS, Options, Registry, registries_of
+from .options import MOST_PARTITIONS, REGISTRY_OPTIONS, Options, Registry, registries_of
 from .records import RecordReader, gap
 
 EARLIEST: Final = "earliest"
@@ -45,7 +45,6 @@ _SMALL: Final = 1_000
 
 _PAGE: Final = 10_000
 _SEQ_BITS: Final = 64
-_MOST_PARTITIONS: Final = 10_000
 _MOST_ENTRIES: Final = 1_000_000
 
 
@@ -79,7 +78,7 @@ class Settings:
             read,
             _starting(options, read),
             _checked(options, "endingPosition", options.text("endingPosition", LATEST), LATEST),
-            options.number("partitions", os.cpu_count() or 1, low=1, high=_MOST_PARTITIONS),
+            options.number("partitions", os.cpu_count() or 1, low=1, high=MOST_PARTITIONS),
             options.number("maxChangesPerTrigger", _MAX_CHANGES, low=1),
             options.choice("onLoss", "fail", "mark") == "mark",
             options.choice("onCorrupt", "quarantine", "fail") == "fail",

@@ -12,6 +12,7 @@ from ...registry import InvalidInput, RegistryConfig, RouteStore
 from ..errors import BadOption
 
 REGISTRY_OPTIONS: Final = ("url", "namespace", "registries")
+MOST_PARTITIONS: Final = 10_000
 _URL: Final = "redis://127.0.0.1:6379"
 _PARTS: Final = {"name", "url", "namespace"}
 

@@ -20,12 +20,11 @@ from pyspark.sql.types import StructType
 from ...registry import RegistryError
 from ..errors import BadOption, PipelineError
 from ..schemas import REPLICAS, ROUTES
-from .options import REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
+from .options import MOST_PARTITIONS, REGISTRY_OPTIONS, Options, Registry, one_of, registries_of
 from .routes_checks import Checked, check_batch, check_columns
 from .routes_load import BrokerLoad, Rules, TopicChange, load_rows, refusal, summary_rows
 from .routes_reader import RoutesReader
 
-NAME: Final = "routes"
 READ_OPTIONS: Final = (*REGISTRY_OPTIONS, "table", "partitions", "brokers", "onProblem", "stale")
 WRITE_OPTIONS: Final = (
     *REGISTRY_OPTIONS,
@@ -36,7 +35,6 @@ WRITE_OPTIONS: Final = (
     "cluster",
     "report",
 )
-_MAX_PARTITIONS: Final = 10_000
 SUMMARY_FILE: Final = "summary.json"
 """In the folder `report`: what was done with each broker, or why nothing was."""
 
@@ -50,7 +48,7 @@ class RoutesSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return what it is called in `format(...)`."""
-        return NAME
+        return ROUTES.name
 
     def schema(self) -> StructType:
         """Return the schema of the table that the options name; raises BadOption."""
@@ -68,15 +66,15 @@ class RoutesSource(DataSource):
                 "routes: there is no mode overwrite: use mode append, and removeOthers=true to make the "
                 "table of each broker exactly what the rows say"
             )
-        options = Options(NAME, self.options, WRITE_OPTIONS)
+        options = Options(ROUTES.name, self.options, WRITE_OPTIONS)
         return RoutesWriter(registry=one_of(options), rules=_rules_of(options), report=_report_of(options))
 
     def _reader(self) -> RoutesReader:
-        options = Options(NAME, self.options, READ_OPTIONS)
+        options = Options(ROUTES.name, self.options, READ_OPTIONS)
         return RoutesReader(
             table=ROUTES if options.choice("table", "entries", "replicas") == "entries" else REPLICAS,
             registries=registries_of(options),
-            parts=options.number("partitions", 0, low=0, high=_MAX_PARTITIONS),
+            parts=options.number("partitions", 0, low=0, high=MOST_PARTITIONS),
             brokers=frozenset(filter(None, map(str.strip, options.text("brokers").split(",")))),
             fail_on_problem=options.choice("onProblem", "mark", "fail") == "fail",
             stale=options.flag("stale", default=False),

@@ -15,7 +15,6 @@ from sharedroutes.pipeline.ingest.layout import (
     BatchName,
     compacted_name,
     day_of,
-    days_before,
 )
 
 
@@ -101,8 +100,6 @@ def test_days_are_utc() -> None:
     assert day_of(86_399_999) == "1970-01-01"
     assert day_of(1_790_121_600_000) == "2026-09-23"
     assert day_of(2**62) == "9999-12-31"
-    assert days_before("2026-03-01", 1) == "2026-02-28"
-    assert days_before("0001-01-03", 10) == "0001-01-01"
 
 
 def _traceback(last: str) -> Exception:
