@@ -34,7 +34,7 @@ class Size:
     many_topics: int = 100_000
 
 
-QUICK: Final = Size(rounds=5, beats=500)
+QUICK: Final = Size(rounds=5, beats=500, many_topics=20_000)
 
 
 def run(size: Size) -> Outcome:

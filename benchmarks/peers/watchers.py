@@ -43,7 +43,7 @@ class Size:
     name_server: Registry = ROCKETMQ
 
 
-QUICK: Final = Size(rounds=1, watchers=500, idle_s=1.0, name_server=ROCKETMQ_FAST)
+QUICK: Final = Size(rounds=1, watchers=250, idle_s=1.0, name_server=ROCKETMQ_FAST)
 
 
 def run(size: Size) -> Outcome:
