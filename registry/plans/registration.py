@@ -15,7 +15,7 @@ from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
 from .base import Call, Command, ErrorReply, Plan, Reads, checked
 from .leases import RESTARTED, SUCCESSOR, activate, activated, activation, claim
 from .table import (
-    ALL_AT_ONCE,
+    FRONTS_AT_ONCE,
     NO_VERSION,
     TOPICS_AT_ONCE,
     TableDifference,
@@ -75,7 +75,7 @@ def register(
     """
     topics = dict(topics)  # the caller may change its own; this one is compared with the next
     own = {} if joint else cast(dict[str, TopicConfig], topics)
-    at_once = ALL_AT_ONCE if joint else TOPICS_AT_ONCE
+    at_once = FRONTS_AT_ONCE if joint else TOPICS_AT_ONCE
     write = Write(config, Keys(config.namespace), broker, version, says_version=joint, topics_at_once=at_once)
     if held is None:
         for name, item in own.items():
