@@ -21,6 +21,9 @@ _CLOSED: Final = ("kill-broker", "leave-fronts")
 _BRIEF: Final = ("pause-broker-briefly", "pause-broker-and-rest")
 """Faults in which a broker stands still for less than its hang check takes."""
 
+_FRONT: Final = "front-"
+"""What the names of fronts begin with."""
+
 _STILL: Final = ("kill-", "pause-")
 """What the names of faults begin with after which a process does not run."""
 
@@ -56,12 +59,18 @@ def _allowed_ms(past: Past, since_us: int) -> int:
     """Return for how long what was taken at a time may keep its lease.
 
     When all connections of a broker are closed, who had one ends the lease at once, unless a front died a
-    moment before, which still counts as one that has the broker.
+    moment before, which still counts as one that has the broker. Of docs/design/limits.md: fronts that have
+    begun a moment before have heard no answer of a broker yet, and leave it until its lease has ended.
     """
     begun = [window for window in past.faults if since_us - _FRONTS_LIVE_US <= window.begin_us <= since_us]
     if [window.fault.name.startswith(_CLOSED) for window in begun] == [True]:
         return past.bounds.gone_ms
-    return past.bounds.lease_ms + past.bounds.stale_ms
+    asked = all(
+        _is_left_alone(past, who, since_us - 1) and past.begun_us(who, since_us) <= since_us
+        for who in past.starts
+        if who.startswith(_FRONT)
+    )
+    return (past.bounds.lease_ms if asked else past.bounds.fronts_ms) + past.bounds.stale_ms
 
 
 def _back_us(past: Past, replica: Replica, since_us: int) -> int:

@@ -80,6 +80,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What the design promises with the settings of a run."""
 
     lease_ms: int
+    fronts_ms: int = 4_000
+    """The longest lease that a broker asks of fronts."""
+
     stale_ms: int
     """So long after the end of a lease, a client that reaches the store may still use the address."""
 

@@ -147,6 +147,12 @@ class Past:
         end_us = windows[index][1]
         return None if at < end_us else end_us
 
+    def begun_us(self, who: str, at: int) -> int:
+        """Return when a process has had the time to begin that runs at a time."""
+        starts = self.starts.get(who, [0])
+        started_us = starts[max(0, bisect_right(starts, at) - 1)]
+        return self.limit_us(started_us, self.bounds.back_ms, who)
+
     def _disturbances(self, who: str) -> Iterator[tuple[int, int]]:
         """Yield from when to when faults kept a process from the store, or from running."""
         for fault, begin_us, end_us in self.faults:

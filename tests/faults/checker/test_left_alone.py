@@ -9,7 +9,19 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.model import EXPIRED
-from tests.faults.checker.history import OPERATOR, Change, Event, Fault, Late, Record, Sent, State
+from tests.faults.checker.history import (
+    OPERATOR,
+    Change,
+    Event,
+    Expected,
+    Fault,
+    Late,
+    Lease,
+    Record,
+    Sent,
+    Started,
+    State,
+)
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
 
@@ -92,3 +104,31 @@ def test_nobody_sends_to_a_broker_whose_write_permission_was_taken(
     assert len(reasons(story, "g", "has taken", wiped, sent, lifted)) == wrong
     late = Late(at_us=sent_us - 1, who="driver", late_ms=200, process=CLIENTS[0])
     assert reasons(story, "g", "has taken", wiped, sent, lifted, late) == []
+
+
+@pytest.mark.parametrize(
+    ("begun_ms", "seen_ms", "wrong"),
+    [
+        (None, BOUNDS.lease_ms + BOUNDS.stale_ms - 500, 0),
+        (None, BOUNDS.lease_ms + BOUNDS.stale_ms + 500, 1),
+        (BOUNDS.back_ms + 1_000, BOUNDS.lease_ms + BOUNDS.stale_ms + 500, 1),
+        (BOUNDS.back_ms - 1_000, BOUNDS.lease_ms + BOUNDS.stale_ms + 500, 0),
+        (BOUNDS.back_ms - 1_000, BOUNDS.fronts_ms + BOUNDS.stale_ms + 500, 1),
+    ],
+)
+def test_a_front_that_has_just_begun_leaves_a_broker_that_hangs_its_lease(
+    begun_ms: int | None, seen_ms: int, wrong: int
+) -> None:
+    story = calm()
+    gone_us = 1_000 * story.now_ms
+    begin = Fault(at_us=gone_us, who="scheduler", name="pause-broker", target=BROKER, phase="begin")
+    begin = replace(begin, disturbs=(BROKER,))
+    looks = [event for event in story.events if isinstance(event, Lease) and event.broker == BROKER]
+    truth = next(event for event in story.events if isinstance(event, Expected))
+    without = tuple(of for of in truth.table.leases if of.broker != BROKER)
+    dead = replace(truth, at_us=gone_us, table=replace(truth.table, leases=without))
+    seen = replace(looks[-1], at_us=gone_us + 1_000 * seen_ms)
+    more: list[Event] = [begin, dead, seen, replace(begin, at_us=seen.at_us + 9_000_000, phase="end")]
+    if begun_ms is not None:
+        more.append(Started(at_us=gone_us - 1_000 * begun_ms, who="front-1", pid=9))
+    assert len(reasons(story, "d", "keeps its lease", *more)) == wrong

@@ -71,6 +71,7 @@ def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = 
 BOUNDS: Final = Bounds(
     lease_ms=round(LEASE_S * 1_000),
     stale_ms=1_500,  # leases are looked at every second (ClientConfig.tail_s)
+    fronts_ms=round(max(FRONT_LEASE_S.values()) * 1_000),
     hold_ms=round(HOLD_S * 1_000),
     reread_ms=round((JITTER_S + 1.0) * 1_000),
     converge_ms=25_000,  # a front comes back within 6 s, and reads everything within 15 s
