@@ -1,10 +1,7 @@
-"""A fleet on this machine, what is done to it on purpose, and the ingest that looks on."""
+"""A fleet on this machine, and what is done to it on purpose."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,12 +21,13 @@ from .fleet import Fleet
 from .processes import DemoFailed, Patience
 from .scenario import BROKERS, SETTINGS, TOPIC
 from .sender import Sender
-from .small import SMALL
 
 _GIVE_UP_S: Final = 60.0
 """A machine that takes longer to start a process, or to notice that one has ended, is no place for a demo."""
 
-_SPARK_S: Final = 120.0
+_WATCHED_S: Final = 120.0
+"""Spark's first query can take so long to begin on a busy machine."""
+
 _CALM_S: Final = 1.5
 _CLIENT: Final = "demo"
 
@@ -67,14 +65,9 @@ class Places:
         """What was done, a line of JSON each."""
         return self.out / "faults.jsonl"
 
-    @property
-    def log(self) -> Path:
-        """What the ingest says."""
-        return self.out / "ingest.log"
-
 
 class Drill:
-    """A server, three brokers with agents, a sending client, and an ingest; all end with the `with` block."""
+    """A server, three brokers with agents, and a sending client; all end with the `with` block."""
 
     def __init__(self, places: Places, folder: Path, patience: Patience, say: Callable[[str], None]) -> None:
         self.faults: list[Fault] = []
@@ -84,14 +77,12 @@ class Drill:
         self._server = EmbeddedServer()
         self._stack = ExitStack()
         self._folder = folder
-        self._ingest: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._server)
             self._fleet = stack.enter_context(Fleet(BROKERS, self._folder, self.url, SETTINGS))
             self._store = stack.enter_context(RouteStore.from_url(self.url))
-            stack.callback(self._end_ingest)
             self._stack = stack.pop_all()
         return self
 
@@ -106,21 +97,25 @@ class Drill:
         return self._server.url
 
     def begin(self) -> None:
-        """Let the ingest start, which takes a while."""
-        self._say("the ingest and three brokers start")
-        self._start_ingest()
+        """Let the brokers start; nobody waits for them yet."""
+        self._say("three brokers start")
+        for name in BROKERS:
+            self._launch(name)
 
-    def run(self) -> None:
-        """Let everything happen, and end the client and the ingest; raises DemoFailed and Interrupted."""
-        self._start(*BROKERS)
-        problem = f"the ingest has written nothing, see {self._places.log}"
-        self._await(self._ingest_has_begun, _SPARK_S, problem)
+    def run(self, is_watched: Callable[[], bool]) -> None:
+        """Let everything happen, once somebody looks on; raises DemoFailed and Interrupted."""
+        wanted = {*BROKERS}
+        self._await(
+            lambda: wanted <= {broker.broker_name for broker in self._store.brokers()},
+            _GIVE_UP_S,
+            "not all brokers were registered",
+        )
+        self._await(is_watched, _WATCHED_S, "the ingest has written nothing")
         recorder = SampleRecorder(self._places.samples, client=_CLIENT, share=1.0)
         client = RouteClient.from_url(self.url, ClientConfig(observers=(recorder,)))
         with recorder, client, Sender(client, SETTINGS) as sender:
             self._play(client, sender)
         self._places.faults.write_bytes(b"".join(orjson.dumps(fault) + b"\n" for fault in self.faults))
-        self._end_ingest()
 
     def _play(self, client: RouteClient, sender: Sender) -> None:
         self._calm(sender)
@@ -158,21 +153,13 @@ class Drill:
             raise DemoFailed(f"the store does not tell the time: {now_us.reason}")
         return now_us // 1000
 
-    def _start(self, *names: str) -> None:
-        for name in names:
-            self._fleet.start_agent(name)
-            self._fleet.start_broker(name)
-        wanted = {*names}
-        self._await(
-            lambda: wanted <= {broker.broker_name for broker in self._store.brokers()},
-            _GIVE_UP_S,
-            "not all brokers were registered",
-        )
+    def _launch(self, name: str) -> None:
+        self._fleet.start_agent(name)
+        self._fleet.start_broker(name)
 
     def _restart_host(self, name: str) -> None:
         self._fleet.kill_host(name)
-        self._fleet.start_agent(name)
-        self._fleet.start_broker(name)
+        self._launch(name)
 
     def _calm(self, sender: Sender) -> None:
         until_s = monotonic() + _CALM_S
@@ -186,35 +173,6 @@ class Drill:
     def _await(self, condition: Callable[[], bool], deadline_s: float, problem: str) -> None:
         if self._patience.until(condition, deadline_s) is None:
             raise DemoFailed(f"{problem}, after {deadline_s:g} s:\n{self._fleet.logs()}")
-
-    def _start_ingest(self) -> None:
-        command = (sys.executable, "-m", "sharedroutes.cli.pipeline", "ingest", "--redis", self.url)
-        places = ("--out", str(self._places.history), "--trigger", "0.5")
-        settings = [word for name, value in SMALL.items() for word in ("--conf", f"{name}={value}")]
-        with self._places.log.open("wb") as log:
-            self._ingest = subprocess.Popen(  # noqa: S603 - the command is ours, without a word from outside
-                (*command, *places, *settings),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                process_group=0,
-            )
-
-    def _ingest_has_begun(self) -> bool:
-        if self._ingest is not None and self._ingest.poll() is not None:
-            raise DemoFailed(f"the ingest has ended: {self._places.log.read_text(errors='replace')[-2000:]}")
-        return any(self._places.history.glob("changes/day=*/batch=*/*.parquet"))
-
-    def _end_ingest(self) -> None:
-        if self._ingest is None:
-            return
-        ingest, self._ingest = self._ingest, None
-        ingest.send_signal(signal.SIGTERM)
-        try:
-            ingest.wait(_SPARK_S)
-        except subprocess.TimeoutExpired:
-            ingest.kill()
-            ingest.wait()
 
 
 def _brokers(client: RouteClient) -> set[str]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -12,6 +16,7 @@ from typing import Any
 
 import click
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from sharedroutes.cli.pipeline.spark import Start, say, with_spark
 from sharedroutes.pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
@@ -61,10 +66,12 @@ def demo(start: Start, /, *, out: Path | None) -> None:
 def _run(start: Start, places: Places, folder: Path, patience: Patience) -> tuple[Path, list[Fault]]:
     with Drill(places, folder, patience, say) as drill:
         drill.begin()
-        spark = start()  # meanwhile: the ingest has a Spark of its own
-        drill.run()
+        spark = start()
+        config = IngestConfig(out=str(places.history), url=drill.url, trigger_s=0.5)
+        with _ingesting(spark, config) as has_begun:
+            drill.run(has_begun)
         say("the ingest goes on where it was stopped, to the end")
-        ingest(spark, IngestConfig(out=str(places.history), url=drill.url, once=True))
+        ingest(spark, replace(config, once=True))
         routes = spark.read.format("routes").option("url", drill.url).load().persist()
         routes.count()
     say("the report is written")
@@ -78,6 +85,25 @@ def _run(start: Start, places: Places, folder: Path, patience: Patience) -> tupl
     out = str(places.out.absolute() / "report")
     done = write_report(history, out, title="Pipeline demo", on_answer=lambda name: say(f"  {name}"))
     return Path(done.page), drill.faults
+
+
+@contextmanager
+def _ingesting(spark: SparkSession, config: IngestConfig) -> Iterator[Callable[[], bool]]:
+    """Ingest beside the block; give what tells whether anything is written, or raises why not."""
+    stop, begun = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as beside:
+        ingested = beside.submit(ingest, spark, config, stop=stop, on_progress=lambda _: begun.set())
+
+        def has_begun() -> bool:
+            if ingested.done():
+                ingested.result()
+            return begun.is_set()
+
+        try:
+            yield has_begun
+        finally:
+            stop.set()
+        ingested.result()
 
 
 def findings(
