@@ -171,6 +171,7 @@ class StoreRun:
         """Let a fault be for the length of a block, and write down when it began and ended."""
         began_us = now_us()
         with ExitStack() as ends, kind.begin(site) as effect:
+            began_us = effect.began_us or began_us
             event = Fault(
                 name=kind.name,
                 target=effect.target,

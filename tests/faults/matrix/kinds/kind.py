@@ -29,6 +29,8 @@ LONG_S: Final = (LEASE_S + 1.0, LEASE_S + 4.0)
 UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
 """Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
 
+_BACK_S: Final = BOUNDS.back_ms / 1_000 + 0.5
+
 WHOLE_STORE: Final = (STORE,)
 
 
@@ -63,6 +65,10 @@ class Site:
             program.start()
         for program in programs:
             self.wait(partial(self.fleet.is_up, program), f"{program.name} works")
+
+    def rest(self) -> None:
+        """Wait until everybody is back from what was before, and fronts know which brokers answer."""
+        self.wait_at_most(_BACK_S, lambda: False, "all are back from what was before")
 
     def rebuild(self) -> None:
         """Do what an operator does whose registry is damaged: rebuild it."""
@@ -99,6 +105,9 @@ class Effect:
 
     restarts: tuple[str, ...] = ()
     """As in the history: processes that it starts anew in the beginning and in the end only."""
+
+    began_us: int = 0
+    """When it began; 0 = at once."""
 
     rests_s: float = 0.0
     """For so long nothing breaks when it is over and all views are true."""

@@ -11,6 +11,7 @@ import orjson
 from sharedroutes.registry import RegistryError
 from sharedroutes.registry.scripts import UNREGISTER
 from sharedroutes.remoting import RequestCode
+from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, lease_ms_at_fronts
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
@@ -149,13 +150,15 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
 def restart_fronts(site: Site) -> Iterator[Effect]:
     """Both fronts are told to end, as for an upgrade, and started again: the brokers at them stay."""
     fronts = [*site.fleet.fronts.values()]
+    site.rest()
+    began_us = now_us()
     for front in fronts:
         front.tell_to_end()
     for front in fronts:
         front.wait_for_end()
     try:
         names = tuple(front.name for front in fronts)
-        yield Effect("+".join(names), 0.2, names)
+        yield Effect("+".join(names), 0.2, names, began_us=began_us)
     finally:
         site.start(*fronts)
 
@@ -185,11 +188,13 @@ def pause_broker_slow_fronts(site: Site) -> Iterator[Effect]:
     """A broker hangs and is taken out, and then its fronts wait for the store: they leave it out."""
     broker, fronts = site.fleet.brokers["broker-c"], [*site.fleet.fronts.values()]
     names = (broker.name, *(front.name for front in fronts))
+    site.rest()
+    began_us = now_us()
     broker.pause()
     try:
         site.wait_at_most(2 * LEASE_S, lambda: broker.name not in site.auditor.leases, "who hangs is out")
         with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*fronts)):
-            yield Effect(broker.name, site.lasts(_STAYS_OUT_S), names, (broker.name,))
+            yield Effect(broker.name, site.lasts(_STAYS_OUT_S), names, (broker.name,), began_us=began_us)
     finally:
         broker.resume()
 
@@ -210,6 +215,7 @@ def late_goodbye(site: Site) -> Iterator[Effect]:
         broker.signal(COMES)
         both = 1 + len(fleet.fronts)
         site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(sessions) == [both], "it is back")
+        site.rest()
         former.ask(RequestCode.UNREGISTER_BROKER, fields)
     yield Effect(host.name, site.lasts(SHORT_S))
 
