@@ -203,25 +203,7 @@ SELDOM: Final = (
     Mutant(
         "tables-uncompared",
         "A heartbeat does not look whether the table is still the owner's.",
-        ("delete-topic",) * 3,
+        ("delete-topic",),
         (Edit("registry/lua/heartbeat.lua", "if ARGV[3] ~= '' and token ~= ARGV[3] then", "if false then"),),
-    ),
-    Mutant(
-        "everybody-isolated",
-        "A client leaves all brokers of a topic alone if each of them was bad.",
-        ("pause-brokers",) * 3,
-        (
-            Edit(
-                "client/selection/views.py",
-                "return min(brokers - 1, max(1, math.floor(share * brokers + _ROUNDING)))",
-                "return brokers",
-            ),
-            Edit(
-                "client/selection/views.py",
-                "        found = names - blocked - avoid or names - unreachable - avoid\n"
-                '        return found or (self._rules == "sharedroutes" and names - avoid) or names\n',
-                "        return names - blocked - avoid\n",
-            ),
-        ),
     ),
 )
