@@ -16,6 +16,7 @@ import redis
 from redis.retry import Retry
 
 from ..concurrency import close_fully, closing_fully
+from .adapted import adapted
 from .discovery import ANSWER_S, CHECK_AGAIN_S, Opinion, Switchover, Whereabouts, believed, epoch_in
 from .replies import REDIS_ERRORS, not_found, report_switch
 from .url import NO_RETRIES, Address
@@ -34,7 +35,10 @@ class Directory:
     def client(self, address: Address, **options: Any) -> redis.Redis:
         """Return a new client of one server, to ask it where others are."""
         options = {**self._options, **options, "retry": Retry(*NO_RETRIES)}
-        return redis.Redis(host=address.host, port=address.port, **options)
+        client = redis.Redis(host=address.host, port=address.port, **options)
+        pool: Any = client.connection_pool
+        pool.connection_class = adapted(pool.connection_class)
+        return client
 
     def locate(self) -> list[Address]:
         """Return the addresses to connect to; raise an error of redis-py when no server names any in time."""
