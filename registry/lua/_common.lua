@@ -123,7 +123,7 @@ end
 -- Gives the table of the group at `key` a name that no owner gives, not even one whose last writes were lost: the
 -- owner's next heartbeat finds another table than its own and looks.
 local function disown_table(key)
-  local epoch, count = string.match(redis.call('HGET', key, 'token') or '', '^(%d+)%.(%d+)$')
+  local epoch, count = string.match(redis.call('HGET', key, 'token') or '', '^(%d+)%.(%d+)')
   if epoch then
     redis.call('HSET', key, 'token', clock_us() .. '.' .. string.format('%.0f', count + 1))
   end

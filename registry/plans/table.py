@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -36,7 +37,8 @@ _FEWEST_TOPICS: Final = 300
 """That one call counts for: it has a record, too."""
 
 _NOTHING: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
-_TOKEN: Final = re.compile(r"(\d{1,16}\.\d{1,18})?")
+TOKEN: Final = re.compile(r"[0-9]{1,16}\.[0-9]{1,18}(\.[0-9a-f]{8})?")
+"""The name of a state of a table: epoch, count, and a checksum of what led to it (see put_chunks)."""
 NO_VERSION: Final = DataVersion()
 
 
@@ -244,7 +246,7 @@ def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
 
 def _token(key: str, value: bytes | None) -> str:
     token = (value or b"").decode(errors="replace")
-    if not _TOKEN.fullmatch(token):
+    if token and not TOKEN.fullmatch(token):
         raise CorruptData(key, f"has the table token {token[:80]!r}; remove the field `token`")
     return token
 
@@ -310,12 +312,14 @@ def put_chunks(
     """Write the next chunks in one round trip, after those that are done; raise StaleEpoch.
 
     Each expects the token that the one before it leaves, so that none is written after one that was not.
+    A token has a checksum of what led to it: others may write under the same epoch onto the same table
+    (another front, or a registration in an older state), and what follows their chunk must not follow ours.
     `then`: see put.
     """
     token, calls, tokens = done.token, list[Call](), list[str]()
     for chunk in chunks:
-        expected, token = token, _following_token(epoch, token, lost_token)
-        calls.append(_put_call(write, epoch, (expected, token), chunk, seniors))
+        call, token = _put_call(write, epoch, token, lost_token, chunk, seniors)
+        calls.append(call)
         tokens.append(token)
     behind = [then(token)] if then else []
     following = [*calls[1:], *behind]
@@ -331,18 +335,19 @@ def put_chunks(
     return replace(done, then=(behind[0], replies[-1])) if behind else done
 
 
-def _following_token(epoch: int, *used: str) -> str:
-    """Return a name, `<epoch>.<n>`, that follows those used, also one that the store has forgotten.
+def _following_token(epoch: int, checksum: int, *used: str) -> str:
+    """Return a name that follows those used, also one that the store has forgotten.
 
     It counts on over all owners: an owner that comes back must not give out an earlier name.
     """
-    counts = [int(token.partition(".")[2]) for token in used if token]
-    return f"{epoch}.{max(counts, default=0) + 1}"
+    counts = [int(token.split(".")[1]) for token in used if token]
+    return f"{epoch}.{max(counts, default=0) + 1}.{checksum:08x}"
 
 
 def _put_call(
-    write: Write, epoch: int, tokens: tuple[str, str], chunk: TableDifference, seniors: Sequence[str]
-) -> Call:
+    write: Write, epoch: int, expected: str, lost_token: str, chunk: TableDifference, seniors: Sequence[str]
+) -> tuple[Call, str]:
+    """Return the call that writes a chunk onto the table named `expected`, and the token that it leaves."""
     keys = write.keys
     topics = {"added": (*chunk.added,), "changed": (*chunk.changed,), "removed": (*chunk.removed,)}
     # A broker has few shapes of topics: each is sent, parsed and made a row once for all its topics.
@@ -353,18 +358,23 @@ def _put_call(
         shapes[b""] = [*chunk.removed]
     prefix = keys.topic("")
     index_keys = [prefix + topic for same in shapes.values() for topic in same]
-    return Call(
+    counted = [item for shape, same in shapes.items() for item in (shape, len(same))]
+    checksum = zlib.crc32(repr(counted).encode(), zlib.crc32(" ".join((expected, *index_keys)).encode()))
+    token = _following_token(epoch, checksum, expected, lost_token)
+    call = Call(
         scripts.PUT_TOPICS,
         (write.broker_key, write.table_key, keys.topics, keys.changes, *seniors, *index_keys),
         (
             write.broker.broker_id,
             epoch,
-            *tokens,
+            expected,
+            token,
             write.broker.broker_name,
             write.record(ChangeKind.TOPICS, epoch, **topics),
             write.config.feed_bounds,
             len(prefix),
             len(seniors),
-            *(argument for shape, same in shapes.items() for argument in (shape, len(same))),
+            *counted,
         ),
     )
+    return call, token

@@ -40,7 +40,7 @@ from sharedroutes.registry.plans import ORIGIN, Batch, Call, Plan
 from sharedroutes.registry.plans.table import TableDifference
 from tests.fix_redis import Store
 from tests.registry.builders import table, topics
-from tests.registry.probes import SCRIPTS
+from tests.registry.probes import SCRIPTS, one_by_one
 from tests.support import wait_until
 
 T = TypeVar("T")
@@ -135,15 +135,16 @@ def client_of(server: EmbeddedServer) -> Iterator[redis.Redis]:
 
 
 def run_together(client: redis.Redis, of: Sequence[Plan[T]]) -> list[T]:
-    """Run many plans in step, all their commands of one step in one round trip."""
+    """Run many plans in step, a call or the commands of each in one round trip."""
     done: dict[int, T] = {}
-    waiting = {number: next(plan) for number, plan in enumerate(of)}
+    plans_of_all = [one_by_one(plan) for plan in of]
+    waiting = {number: next(plan) for number, plan in enumerate(plans_of_all)}
     while waiting:
         replies = iter(_send(client, list(waiting.values())))
         for number, batch in list(waiting.items()):
             count = 1 if isinstance(batch, Call) else len(batch.commands)
             try:
-                waiting[number] = of[number].send([normal(next(replies)) for _ in range(count)])
+                waiting[number] = plans_of_all[number].send([normal(next(replies)) for _ in range(count)])
             except StopIteration as end:
                 del waiting[number]
                 done[number] = end.value

@@ -168,6 +168,25 @@ async def test_of_chunks_that_travel_together_none_is_written_after_one_that_was
     plan.close()
 
 
+async def test_nothing_follows_a_chunk_that_somebody_else_wrote_under_the_same_epoch(
+    make_store: StoreMaker, redis_url: str, admin: redis.Redis
+) -> None:
+    """Two fronts share the epoch of a broker, and may hear of different tables."""
+    store = make_store(redis_url, chunk_topics=3)
+    held = await store.register(broker(), [])
+    one = plans.register(store.config, broker(), table(3), held=held)
+    other = plans.register(store.config, broker(), table(6, queues=8), held=held)
+    first, late = await paused_before(store, one, PUT_TOPICS), await paused_before(store, other, PUT_TOPICS)
+    assert isinstance(first, Call)
+    assert isinstance(late, Call)
+    assert [call.script for call in late.following] == [PUT_TOPICS, scripts.ACTIVATE]
+    await store.run(one_batch(replace(first, following=())))
+    assert [reply[0] for reply in await store.run(one_batch(late))] == [b"moved"] * 3
+    assert admin.hlen(store.keys.broker_topics("broker-a")) == 3
+    one.close()
+    other.close()
+
+
 def test_a_script_that_the_server_forgets_between_two_chunks_is_sent_again(
     redis_url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,12 +16,12 @@ from ...keys import KeyKind, Keys
 from ...model import MASTER_ID, Broker, Change, ChangeKind
 from ..base import Call, Command, Reply
 from ..expiry import late_ms
+from ..table import TOKEN
 from .differences import FOREIGN, Check, Difference, DifferenceKind
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,16}")
 _JOINT: Final = re.compile(rb"[0-9]{1,16}( claimed)?")
 _VOUCHED: Final = re.compile(rb"[0-9]{1,16} [0-9]{1,16}")
-_TOKEN: Final = re.compile(r"[0-9]{1,16}\.[0-9]{1,18}")
 _AHEAD_MS: Final = 1_000
 """A lease and its deadline are written at once: a lease that has ended has no deadline ahead."""
 
@@ -40,7 +40,7 @@ def field_problem(broker_name: str, name: bytes, value: bytes) -> str | None:
             check_name("brokerClusterName", value.decode())
         elif text == "wiped" and value != b"1":
             return "is not 1"
-        elif text == "token" and not _TOKEN.fullmatch(value.decode(errors="replace")):
+        elif text == "token" and not TOKEN.fullmatch(value.decode(errors="replace")):
             return "is no table token"
     except CorruptData as error:
         return error.reason
