@@ -34,6 +34,11 @@ def waited(pid: int) -> int:
     return sum(waited_ns(pid).values())
 
 
+def state(pid: int) -> str:
+    """Return the letter for what a process does: T, it is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+
+
 def ran_ns(pid: int) -> int:
     """Return for how long a process of one thread has run."""
     return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0])
@@ -57,6 +62,7 @@ def test_who_shares_a_core_waits_and_who_is_stopped_does_not() -> None:
     with on_one_core(2) as (first, second):
         wait_until(lambda: min(waited(first), waited(second)) > _LEAST_NS, description="both have waited")
         os.kill(first, signal.SIGSTOP)
+        wait_until(lambda: state(first) == "T", description="it had its turn, and stopped")
         stopped, ran = waited(first), ran_ns(second)
         wait_until(lambda: ran_ns(second) > ran + 4 * _LEAST_NS, description="time has passed")
         assert waited(first) - stopped < _LEAST_NS
