@@ -10,7 +10,7 @@ import pytest
 from tests.faults.plant import Plant
 from tests.faults.victims import AgentProcess
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 
 def ctl(agent: AgentProcess, *words: str) -> subprocess.CompletedProcess[str]:

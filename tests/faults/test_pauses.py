@@ -11,7 +11,7 @@ from sharedroutes.registry import EmbeddedServer
 from tests.faults.plant import LEASE_TTL_S, Plant
 from tests.faults.victims import AgentProcess
 
-pytestmark = pytest.mark.timeout(180)  # on a machine on which all takes its time
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]  # on a machine on which all takes its time
 
 FENCED: Final = "another agent has taken the broker over: on standby until it ends"
 SLEPT: Final = "this process stood still for"

@@ -17,6 +17,8 @@ from sharedroutes.registry.embedded import find_server
 from tests.client.test_examples import GOOD, LineBroker, running
 from tests.pages.blocks import ROOT, blocks_of
 
+pytestmark = pytest.mark.long
+
 BLOCKS: Final = {block.place: block.text for page in blocks_of(__file__).values() for block in page}
 URL: Final = "redis://127.0.0.1:6379/0"
 """What stands in the pages for the address of a store that runs."""

@@ -13,6 +13,8 @@ from tests.cluster.certificates import Certificates
 from tests.pages.blocks import Block, blocks_of
 from tests.pages.shell import Shell
 
+pytestmark = pytest.mark.long
+
 BLOCKS: Final = blocks_of(__file__)
 JUST_NOW: Final = {"'yesterday noon'": "now", "14:05": "now", "--from 2h": "--from 0s"}
 """Nothing has happened here yesterday."""

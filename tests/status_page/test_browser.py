@@ -18,7 +18,7 @@ from tests.support import wait_until
 
 __all__ = ["browser"]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 PROCESSES: Final = ("front", "agent")
 PATIENCE_S: Final = 30.0
