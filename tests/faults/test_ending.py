@@ -16,6 +16,8 @@ from tests.faults.ending import Lookups, Pod
 from tests.faults.orders import KUBERNETES, SYSTEMD, Order, exec_stop
 from tests.ports import free_port
 
+pytestmark = pytest.mark.long
+
 ORDERS = [
     *(pytest.param(order, id=f"systemd, {name}") for name, order in SYSTEMD.items()),
     *(pytest.param(order, id=f"Kubernetes, {name}") for name, order in KUBERNETES.items()),

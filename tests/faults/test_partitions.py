@@ -7,7 +7,7 @@ import pytest
 from tests.faults.partitions import cut_off_and_come_back, cut_off_without_standby
 from tests.faults.plant import Plant
 
-pytestmark = pytest.mark.timeout(180)  # on a machine on which all takes its time
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]  # on a machine on which all takes its time
 
 
 @pytest.mark.parametrize("outage", ["hanging"])

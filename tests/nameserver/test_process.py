@@ -24,6 +24,8 @@ from tests.nameserver.running import FrontRun, Peer
 from tests.ports import free_port
 from tests.support import wait_until
 
+pytestmark = pytest.mark.long
+
 KEY = {"namespace": "n", "key": "k", "value": "v"}
 
 

@@ -15,6 +15,8 @@ from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.nameserver.running import FrontRun
 from tests.support import wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def front(tmp_path: Path, own_server: EmbeddedServer) -> Iterator[FrontRun]:
