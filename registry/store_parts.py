@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from . import plans
@@ -142,10 +142,6 @@ class KeyValues(_Part):
     def namespaces(self) -> list[str]:
         """Return the names of all namespaces; see plans.kv_namespaces."""
         return self._run(plans.kv_namespaces(self._keys))
-
-    def order_configs(self, topics: Sequence[str]) -> dict[str, str]:
-        """Return the order configuration of those topics that have one; see plans.order_configs."""
-        return self._run(plans.order_configs(self._keys, topics))
 
 
 def iterate(run: Run, stream: Stream[T], progress: OnProgress | None) -> Iterator[T]:

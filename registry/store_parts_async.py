@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from . import plans
@@ -142,10 +142,6 @@ class AsyncKeyValues(_Part):
     async def namespaces(self) -> list[str]:
         """Return the names of all namespaces; see plans.kv_namespaces."""
         return await self._run(plans.kv_namespaces(self._keys))
-
-    async def order_configs(self, topics: Sequence[str]) -> dict[str, str]:
-        """Return the order configuration of those topics that have one; see plans.order_configs."""
-        return await self._run(plans.order_configs(self._keys, topics))
 
 
 async def iterate_async(run: AsyncRun, stream: Stream[T], progress: OnProgress | None) -> AsyncIterator[T]:

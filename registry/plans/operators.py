@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from .. import codec, scripts
@@ -196,16 +196,6 @@ def kv_namespaces(keys: Keys) -> Plan[list[str]]:
     """Return the names of all namespaces, sorted."""
     (reply,) = yield Reads((("SMEMBERS", keys.namespaces),))
     return sorted(name.decode(errors="replace") for name in checked(keys.namespaces, reply))
-
-
-def order_configs(keys: Keys, topics: Sequence[str]) -> Plan[dict[str, str]]:
-    """Return the order configuration of those topics that have one (RocketMQ: orderTopicConf of a route)."""
-    if not topics:
-        return {}
-    hash_key = keys.kv(ORDER_TOPIC_CONFIG)
-    (reply,) = yield Reads((("HMGET", hash_key, *topics),))
-    values = zip(topics, checked(hash_key, reply), strict=True)
-    return {topic: value.decode(errors="replace") for topic, value in values if value is not None}
 
 
 def _check_names(namespace: str, key: str = "-") -> None:

@@ -159,7 +159,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "get a value": _read(lambda: plans.kv_get(KEYS, ORDER_TOPIC_CONFIG, "t0"), "values"),
     "get values": _read(lambda: plans.kv_list(KEYS, ORDER_TOPIC_CONFIG), "values"),
     "get namespaces": _read(lambda: plans.kv_namespaces(KEYS), "namespaces"),
-    "get orders": _read(lambda: plans.order_configs(KEYS, ["t0"]), "values"),
 }
 
 

@@ -213,7 +213,6 @@ def kv_read(stage: Stage) -> None:
     assert kv.entries("ns") == {"key": "value"}
     assert kv.entries("no-such") is None
     assert kv.namespaces() == ["ns"]
-    assert kv.order_configs(["t0"]) == {}
 
 
 def kv_write(stage: Stage) -> None:
@@ -305,7 +304,7 @@ OPERATIONS: Final[dict[Callable[[Stage], None], tuple[Role, tuple[str, ...]]]] =
     ),
     feed: (Role.READER, ("changes_since", "doorbell", "history", "history_bounds")),
     follow: (Role.READER, ("follow",)),
-    kv_read: (Role.READER, ("kv.get", "kv.entries", "kv.namespaces", "kv.order_configs")),
+    kv_read: (Role.READER, ("kv.get", "kv.entries", "kv.namespaces")),
     hints: (Role.READER, ("hints",)),
     hint: (Role.HINTER, ("hint",)),
     register: (Role.AGENT, ("register",)),

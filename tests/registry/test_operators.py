@@ -18,7 +18,7 @@ from sharedroutes.registry import (
     TopicConfig,
     plans,
 )
-from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG, Plan
+from sharedroutes.registry.plans import Plan
 from sharedroutes.registry.plans.leases import RESTARTED, claim
 from sharedroutes.registry.plans.table import Write
 from tests.fix_redis import Plant, Store
@@ -333,12 +333,6 @@ async def test_what_cannot_be_put_is_named(
     with pytest.raises(InvalidInput, match=what):
         await store.kv.put(namespace, key, value)
     assert await store.kv.namespaces() == []
-
-
-async def test_the_order_configuration_of_topics(store: Store) -> None:
-    await store.kv.put(ORDER_TOPIC_CONFIG, "t0", "broker-a:4;broker-b:4")
-    assert await store.kv.order_configs(["t0", "t1"]) == {"t0": "broker-a:4;broker-b:4"}
-    assert await store.kv.order_configs([]) == {}
 
 
 async def test_a_foreign_key_breaks_its_namespace_alone(store: Store, plant: Plant) -> None:

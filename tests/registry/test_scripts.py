@@ -85,7 +85,6 @@ async def every_operation(store: Store) -> list[Batch]:
     assert await run(plans.kv_delete(store.config, "ns", "k"))
     await run(plans.record_settings(store.config, {"enableTopicList": "false"}))
     await run(plans.kv_namespaces(store.keys))
-    await run(plans.order_configs(store.keys, ["t0"]))
     await run(plans.cluster_info(store.keys))
     await run(plans.member_group(store.keys, "broker-a"))
     await run(plans.owner(store.keys, "broker-a", 0))
