@@ -16,7 +16,7 @@ from ..errors import CorruptData, RegistryError
 from ..keys import Keys
 from ..plans import Plan
 from .core import FollowCore, FollowHealth, FollowItem
-from .stream import MOST_AT_ONCE, Core, Do, Step, Take
+from .stream import MOST_AT_ONCE, Core, Do, Step, Stopped, Take, until
 
 if TYPE_CHECKING:
     from ..connection.links import Subscription
@@ -33,10 +33,6 @@ class _Store(Protocol):
     def doorbell(self) -> Subscription[bytes]: ...
 
     def run(self, plan: Plan[T]) -> T: ...
-
-
-class _Stopped(Exception):
-    """stop() was called in the middle of a plan."""
 
 
 class StreamReader:
@@ -87,7 +83,7 @@ class StreamReader:
             with self.news:
                 step = self._core.next_step(monotonic())
             self._do(step)
-        except _Stopped:
+        except Stopped:
             return False
         except Exception as error:  # noqa: BLE001 - one that dies would leave all who rely on it waiting
             if not isinstance(error, RegistryError):
@@ -121,7 +117,7 @@ class StreamReader:
     def _read(self, step: Step, plan: Plan[Any], take: Take) -> None:
         begin = monotonic()
         try:
-            result = self._store.run(self._until_over(plan))
+            result = self._store.run(until(lambda: self.is_over, plan))
         except RegistryError as error:
             if step.failed is None:
                 raise
@@ -129,19 +125,6 @@ class StreamReader:
         else:
             now = monotonic()
             self._tell(take, result, now, now - begin)
-
-    def _until_over(self, plan: Plan[T]) -> Plan[T]:
-        """Run a plan, which may be long, and raise _Stopped between two of its batches."""
-        try:
-            batch = next(plan)
-            while not self.is_over:
-                batch = plan.send((yield batch))
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        finally:
-            plan.close()
-        raise _Stopped
 
     def _hear(self, timeout_s: float) -> None:
         """Wait for a doorbell, then take in what rang meanwhile."""

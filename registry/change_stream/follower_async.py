@@ -15,7 +15,7 @@ from ..errors import CorruptData, RegistryError
 from ..keys import Keys
 from ..plans import Plan
 from .core import FollowCore, FollowHealth, FollowItem
-from .stream import MOST_AT_ONCE, Core, Do, Step, Take
+from .stream import MOST_AT_ONCE, Core, Do, Step, Stopped, Take, until
 
 if TYPE_CHECKING:
     from ..connection.links_async import AsyncSubscription
@@ -32,10 +32,6 @@ class _AsyncStore(Protocol):
     def doorbell(self) -> AsyncSubscription[bytes]: ...
 
     async def run(self, plan: Plan[T]) -> T: ...
-
-
-class _Stopped(Exception):
-    """stop() was called in the middle of a plan."""
 
 
 class AsyncStreamReader:
@@ -86,7 +82,7 @@ class AsyncStreamReader:
             with self.news:
                 step = self._core.next_step(monotonic())
             await self._do(step)
-        except _Stopped:
+        except Stopped:
             return False
         except Exception as error:  # noqa: BLE001 - one that dies would leave all who rely on it waiting
             if not isinstance(error, RegistryError):
@@ -120,7 +116,7 @@ class AsyncStreamReader:
     async def _read(self, step: Step, plan: Plan[Any], take: Take) -> None:
         begin = monotonic()
         try:
-            result = await self._store.run(self._until_over(plan))
+            result = await self._store.run(until(lambda: self.is_over, plan))
         except RegistryError as error:
             if step.failed is None:
                 raise
@@ -128,19 +124,6 @@ class AsyncStreamReader:
         else:
             now = monotonic()
             self._tell(take, result, now, now - begin)
-
-    def _until_over(self, plan: Plan[T]) -> Plan[T]:
-        """Run a plan, which may be long, and raise _Stopped between two of its batches."""
-        try:
-            batch = next(plan)
-            while not self.is_over:
-                batch = plan.send((yield batch))
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        finally:
-            plan.close()
-        raise _Stopped
 
     async def _hear(self, timeout_s: float) -> None:
         """Wait for a doorbell, then take in what rang meanwhile."""

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ..codec import decode_change, decode_doorbell
 from ..errors import CorruptData, RegistryError, StoreRefused
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Plan
 from ..plans.changes import order
+
+T = TypeVar("T")
 
 MOST_AT_ONCE: Final = 1_000
 """So many doorbells are taken in, and so many changes read, before something else has its turn."""
@@ -305,6 +307,24 @@ class Step:
 
     hears: bool = field(default=False, compare=False)
     """Whether to take in the doorbells that rang meanwhile: else they pile up while much is read."""
+
+
+class Stopped(Exception):
+    """The reader was told to stop in the middle of a plan."""
+
+
+def until(is_over: Callable[[], bool], plan: Plan[T]) -> Plan[T]:
+    """Run a plan, which may be long; raise Stopped between two of its batches once it is over."""
+    try:
+        batch = next(plan)
+        while not is_over():
+            batch = plan.send((yield batch))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        plan.close()
+    raise Stopped
 
 
 class Core(Protocol):
