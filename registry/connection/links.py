@@ -15,11 +15,10 @@ from redis.retry import Retry
 
 from ..concurrency import close_fully, closing_fully, learn_nodes, sleep
 from ..config import RegistryConfig
-from ..errors import InvalidInput
 from ..keys import Keys
 from ..plans import Command
 from .adapted import adapted
-from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
+from .discovery import CONFIRM_S, REDIRECTS, Whereabouts, slot_of
 from .located import Directory, LocatedConnection, LocatedSSLConnection
 from .reading import Place, Reading
 from .replies import (
@@ -32,7 +31,6 @@ from .replies import (
     moved_to,
     newest_of,
     problem_of_server,
-    slot_of,
     translate,
 )
 from .url import NO_RETRIES, Endpoint, Mode, asking_options, parse_url, pool_options, server_options
@@ -190,16 +188,7 @@ class ReaderLink(Link):
 
 def open_reader(url: str, config: RegistryConfig, keys: Keys, place: Place, spread_s: float) -> ReaderLink:
     """Return the link of a client that reads at replicas; see Reading. Raises InvalidInput."""
-    endpoint = parse_url(url)
-    if endpoint.mode is Mode.STANDALONE and not endpoint.replicas:
-        raise InvalidInput("read_from: the URL names no replica; add ?replica=host:port")
-    where = Reading(
-        endpoint,
-        slot_of(keys.prefix),
-        place,
-        spread_s=spread_s,
-        sweeper_lease_s=config.sweeper_lease_s,
-    )
+    where = Reading.of(url, config, keys, place, spread_s)
     return ReaderLink(*_at(where, config, keys), where)
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
+from ..config import RegistryConfig
+from ..errors import InvalidInput
+from ..keys import Keys
 from ..plans import ORIGIN
 from ..plans.changes import order
-from .discovery import Whereabouts, text_of
-from .url import Address, Endpoint, Mode
+from .discovery import Whereabouts, slot_of, text_of
+from .url import Address, Endpoint, Mode, parse_url
 
 BEHIND_S: Final = 1.0
 """How long a client waits for a replica that does not have the client's place in the stream."""
@@ -117,6 +120,14 @@ class Reading(Whereabouts):
         self._at_primary = False
         self._swept = False
         """Whether somebody sweeps, as far as one can know: then the primary writes all the time."""
+
+    @classmethod
+    def of(cls, url: str, config: RegistryConfig, keys: Keys, place: Place, spread_s: float) -> Self:
+        """Return where a client reads by a store's URL; raise InvalidInput if that names no replica."""
+        endpoint, lease_s = parse_url(url), config.sweeper_lease_s
+        if endpoint.mode is Mode.STANDALONE and not endpoint.replicas:
+            raise InvalidInput("read_from: the URL names no replica; add ?replica=host:port")
+        return cls(endpoint, slot_of(keys.prefix), place, spread_s=spread_s, sweeper_lease_s=lease_s)
 
     def __str__(self) -> str:
         return f"a server to read at, of {super().__str__()}"

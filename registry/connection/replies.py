@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import redis
-from redis.crc import key_slot
 
 from ..errors import InvalidInput, RegistryError, StoreRefused, StoreTimeout, StoreUnavailable
 from ..keys import Keys
@@ -67,11 +66,6 @@ _MET: Final = (
 )
 
 _NOT_TRUSTED: Final = re.compile("CERTIFICATE|UNKNOWN_CA", re.IGNORECASE)
-
-
-def slot_of(prefix: str) -> int:
-    """Return the slot of a Redis Cluster that holds all keys with this hash tag."""
-    return key_slot(prefix.encode())
 
 
 def check_client(client: Any) -> None:
