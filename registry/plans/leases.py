@@ -127,7 +127,10 @@ def activated(
     if status in ("moved", "elsewhere"):
         return None
     registration = replace(registration, corrupt_keys=tuple(sorted(corrupt)))
-    return registration if write.is_master else _with_master(write, registration, *rest)
+    if write.is_master:
+        return registration
+    address, ha_address = master_of(write, *rest)
+    return replace(registration, master_address=address, master_ha_address=ha_address)
 
 
 def _activate_arguments(
@@ -157,12 +160,6 @@ def _activate_arguments(
         broker.broker_name,
         *ends,
     )
-
-
-def _with_master(write: Write, registration: Registration, lease: str, member: str) -> Registration:
-    """Add the addresses of a slave's master, if that one is alive (RocketMQ: RegisterBrokerResult)."""
-    address, ha_address = master_of(write, lease, member)
-    return replace(registration, master_address=address, master_ha_address=ha_address)
 
 
 def master_of(write: Write, lease: str, member: str) -> tuple[str, str]:
