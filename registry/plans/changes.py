@@ -60,6 +60,9 @@ class ChangePage:
     """Entries that are no changes."""
 
 
+NO_CHANGES: Final = ChangePage((), ORIGIN, lost=False, complete=True)
+
+
 def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangePage]:
     """Return what was written after `position`, an id of the stream or "0-0" for its beginning.
 
@@ -69,13 +72,17 @@ def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangeP
     _check_id("position", position)
     (reply,) = yield Reads((("XRANGE", keys.changes, position, NEWEST, "COUNT", limit + 1),))
     page = _page(HistoryRange(position, limit=limit), checked(keys.changes, reply))
+    return _decoded(keys, page, ORIGIN if page.lost else position)
+
+
+def _decoded(keys: Keys, page: HistoryPage, unmoved: str) -> ChangePage:
+    """Return a page with its changes; its position is `unmoved` when it is empty."""
     changes, corrupt = [], []
     for change_id, record in zip(page.ids, page.records, strict=True):
         try:
             changes.append(codec.decode_change(keys.changes, change_id.decode(), record or b""))
         except CorruptData as error:
             corrupt.append(error)
-    unmoved = ORIGIN if page.lost else position
     last = page.ids[-1].decode() if page.ids else unmoved
     return ChangePage(tuple(changes), last, page.lost, page.complete, tuple(corrupt))
 
@@ -87,16 +94,13 @@ def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
     return entries[0][0].decode() if entries else ORIGIN
 
 
-def newest_changes(keys: Keys, limit: int) -> Plan[tuple[tuple[Change, ...], tuple[CorruptData, ...]]]:
-    """Return up to `limit` changes, the newest first, and the entries among them that are none."""
-    (reply,) = yield Reads(((_XREVRANGE, keys.changes, NEWEST, "-", "COUNT", limit),))
-    changes, corrupt = [], []
-    for change_id, fields in checked(keys.changes, reply):
-        try:
-            changes.append(codec.decode_change(keys.changes, change_id.decode(), _record(fields) or b""))
-        except CorruptData as error:
-            corrupt.append(error)
-    return tuple(changes), tuple(corrupt)
+def newest_changes(keys: Keys, limit: int, before: str = NEWEST) -> Plan[ChangePage]:
+    """Return up to `limit` changes before an id, the newest first; `position` is the id of the oldest."""
+    until = before if before == NEWEST else f"({before}"
+    (reply,) = yield Reads(((_XREVRANGE, keys.changes, until, "-", "COUNT", limit),))
+    entries = checked(keys.changes, reply)
+    ids, records = [entry_id for entry_id, _ in entries], [_record(fields) for _, fields in entries]
+    return _decoded(keys, HistoryPage(ids, records, lost=False, complete=len(ids) < limit), before)
 
 
 @dataclass(frozen=True, slots=True)

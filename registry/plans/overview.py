@@ -12,7 +12,7 @@ from ..errors import CorruptData
 from ..keys import Keys
 from ..model import Change
 from .base import Plan, Reads, checked, clock_us, unless_foreign
-from .changes import HistoryBounds, history_bounds, newest_changes
+from .changes import NO_CHANGES, HistoryBounds, history_bounds, newest_changes
 from .client_hints import hints
 from .expiry import whole_ms
 from .routes import Lookup, lookup
@@ -79,7 +79,7 @@ def overview(keys: Keys, part: str = "", rows: int = 50) -> Plan[Overview]:
     brokers = _first_brokers(clusters, away, wanted, rows)
     topics = yield from _guarded(_topics(keys, wanted, rows), Names(), corrupt)
     table = yield from lookup(keys, topics.first, anew=brokers.first)
-    changes, no_changes = yield from _guarded(newest_changes(keys, _CHANGES), ((), ()), corrupt)
+    newest = yield from _guarded(newest_changes(keys, _CHANGES), NO_CHANGES, corrupt)
     feed = yield from _guarded(history_bounds(keys), HistoryBounds(), corrupt)
     hinted, no_hints = yield from _guarded(hints(keys), ({}, ()), corrupt)
     return Overview(
@@ -90,10 +90,10 @@ def overview(keys: Keys, part: str = "", rows: int = 50) -> Plan[Overview]:
         deadlines=(yield from _deadlines(keys, table, brokers.first)),
         leases=len(alive),
         away=len(away),
-        changes=changes,
+        changes=newest.changes,
         feed=feed,
         hints=hinted,
-        corrupt=tuple(dict.fromkeys((*corrupt, *table.corrupt, *no_changes, *no_hints))),
+        corrupt=tuple(dict.fromkeys((*corrupt, *table.corrupt, *newest.corrupt, *no_hints))),
     )
 
 

@@ -13,6 +13,7 @@ from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import EXPIRED, MASTER_ID, Change, ChangeKind, Group, MemberTraits
 from .base import Command, Plan, Reads, checked, clock_us, unless_foreign
+from .changes import NEWEST, newest_changes
 from .expiry import whole_ms
 from .routes import Listing, mget
 
@@ -234,35 +235,23 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[Replica]]:
 def _told(keys: Keys, members: set[_Member], corrupt: list[CorruptData]) -> Plan[dict[_Member, list[Change]]]:
     """Read the change stream from its end; return what it tells of each replica, down to its newest UP."""
     found: dict[_Member, list[Change]] = {member: [] for member in members}
-    missing, until = set(members), "+"
+    missing, before = set(members), NEWEST
     while missing:
-        (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", _AT_ONCE),))
         try:
-            entries = checked(keys.changes, reply)
+            page = yield from newest_changes(keys, _AT_ONCE, before)
         except CorruptData as error:
             corrupt.append(error)
             break
-        for change_id, fields in entries:
-            change = _change(keys, change_id, fields)
-            member = (change.broker_name, change.broker_id) if change else None
-            if change is None or member not in missing:
-                continue
-            found[member].append(change)
-            if change.kind is ChangeKind.UP:
-                missing.remove(member)
-        if len(entries) < _AT_ONCE:
+        for change in page.changes:  # who lists the changes is told of what is none
+            member = (change.broker_name, change.broker_id)
+            if change.kind in (ChangeKind.UP, ChangeKind.DOWN) and member in missing:
+                found[member].append(change)
+                if change.kind is ChangeKind.UP:
+                    missing.remove(member)
+        if page.complete:
             break
-        until = f"({entries[-1][0].decode()}"
+        before = page.position
     return found
-
-
-def _change(keys: Keys, change_id: bytes, fields: Mapping[bytes, bytes] | None) -> Change | None:
-    """Return a change that tells whether a replica is live; None for any other entry."""
-    try:
-        change = codec.decode_change(keys.changes, change_id.decode(), (fields or {}).get(b"c", b""))
-    except CorruptData:  # who lists the changes is told
-        return None
-    return change if change.kind in (ChangeKind.UP, ChangeKind.DOWN) else None
 
 
 def _entry(found: Replica, topics: int, told: Sequence[Change]) -> Replica:
