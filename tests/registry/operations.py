@@ -10,7 +10,7 @@ import redis
 
 from sharedroutes.registry import Broker, DataVersion, Registration, RegistryConfig, TopicConfig, plans
 from sharedroutes.registry.keys import Keys
-from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG, Plan
+from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG, Plan, fronts
 from sharedroutes.registry.plans.overview import Overview, overview
 from tests.fix_redis import Store
 from tests.registry.builders import OTHER_ADDRESS, broker, table, topics
@@ -141,12 +141,22 @@ OPERATIONS: Final[dict[str, Operation]] = {
         lambda p: plans.record_settings(p.config, {"enableTopicList": "false"}), "schema", writes=True
     ),
     "give a hint": _op(lambda _: plans.hint(KEYS, "client-2", ["broker-a"], 60.0), "hints", writes=True),
+    "say that a front lives": _op(lambda p: fronts.front_beat(p.config, "f1", 60_000), writes=True),
+    "vouch": _op(
+        lambda p: fronts.vouch(p.config, broker(), "f1.1", anew=True), "group", "lease", writes=True
+    ),
+    "release": _op(
+        lambda p: fronts.release(p.config, broker(), ["f1.1"], fronts.Ending.CLOSED, "closed"),
+        *("group", "lease"),
+        writes=True,
+    ),
     "overview": _read(lambda: overview(KEYS)),
     "get hints": _read(lambda: plans.hints(KEYS), "hints"),
     "look up": _read(lambda: plans.lookup(KEYS, ["t0", "t1"])),
     "list topics": _read(lambda: plans.topics(KEYS), "brokers", "topics"),
     "list topics of a cluster": _read(lambda: plans.topics(KEYS, "cluster-1"), "brokers", "topics"),
     "list system topics": _read(lambda: plans.system_topics(KEYS), "brokers"),
+    "whole table": _read(lambda: plans.whole_table(KEYS), "brokers", "topics"),
     "list brokers": _read(lambda: plans.brokers(KEYS), "brokers"),
     "cluster info": _read(lambda: plans.cluster_info(KEYS), "brokers"),
     "member group": _read(lambda: plans.member_group(KEYS, "broker-a"), "group"),
@@ -162,7 +172,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 
-def _counts(result: Overview | plans.HistoryBounds) -> Any:
+def _lasting(result: fronts.Vouched | Overview | plans.HistoryBounds) -> Any:
+    if isinstance(result, fronts.Vouched):
+        return (result.holder, result.is_same)
     if isinstance(result, Overview):
         return (result.brokers, result.topics, result.table, result.leases, result.hints)
     return (result.entries, result.written)
@@ -174,8 +186,8 @@ def outcome(result: Any) -> Any:
         return (result.broker, dict(result.topics), result.corrupt_keys, result.master_address)
     if isinstance(result, plans.ChangePage):
         return [(change.kind, change.broker_name, change.added) for change in result.changes]
-    if isinstance(result, Overview | plans.HistoryBounds):
-        return _counts(result)
+    if isinstance(result, fronts.Vouched | Overview | plans.HistoryBounds):
+        return _lasting(result)
     if isinstance(result, list) and result and isinstance(result[0], plans.HistoryPage):
         return [(len(page.records), page.lost, page.complete) for page in result]
     if hasattr(result, "clock_ms"):
