@@ -26,9 +26,9 @@ from sharedroutes.registry.plans import Batch, Call, Plan, Reads, Reply
 from sharedroutes.registry.plans.leases import RESTARTED
 from sharedroutes.registry.plans.table import NO_VERSION
 from tests.fix_redis import offences
-from tests.registry.going import CONFIG, KEYS, PICTURE, TRIES, Going, once
+from tests.registry.going import CONFIG, KEYS, PICTURE, TRIES, Going
 from tests.registry.model_of_table import UNKNOWN_EPOCH, UNKNOWN_TOKEN, Answer, Copy, TableModel
-from tests.registry.probes import one_by_one
+from tests.registry.probes import one_batch, one_by_one
 
 Run: TypeAlias = Callable[[Plan[Any]], Any]
 
@@ -207,7 +207,7 @@ class Compared(RuleBasedStateMachine):
 
     def send(self, batch: Batch) -> list[Reply]:
         begin_ns = monotonic_ns()
-        replies: list[Reply] = self.run(once(batch))
+        replies: list[Reply] = self.run(one_batch(batch))
         self.took_ms = (monotonic_ns() - begin_ns) // 1_000_000 + 1
         return replies
 

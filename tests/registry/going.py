@@ -16,7 +16,7 @@ from sharedroutes.registry import (
     TopicConfig,
 )
 from sharedroutes.registry.keys import Keys
-from sharedroutes.registry.plans import Batch, Call, Plan, Reply
+from sharedroutes.registry.plans import Batch, Call, Plan
 from sharedroutes.registry.scripts import Script
 from tests.registry.model_of_table import Answer
 
@@ -92,8 +92,3 @@ class Going:
     def about_to(self, script: Script) -> bool:
         """Whether its next batch is a call of a script."""
         return isinstance(self.batch, Call) and self.batch.script is script
-
-
-def once(batch: Batch) -> Plan[list[Reply]]:
-    """Send one batch; whatever runs plans can so run a part of one."""
-    return (yield batch)
