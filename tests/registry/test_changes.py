@@ -8,14 +8,13 @@ import redis
 from sharedroutes.registry import (
     Change,
     ChangeKind,
-    CorruptData,
     InvalidInput,
     Registration,
     TopicConfig,
     plans,
 )
 from sharedroutes.registry.plans import ORIGIN
-from tests.fix_redis import Plant, Store, StoreMaker
+from tests.fix_redis import Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
 
 
@@ -151,13 +150,6 @@ async def test_an_entry_that_is_no_change_is_reported_and_the_rest_is_told(
     assert f"entry {entry}" in str(page.corrupt[0])
     assert kinds(page.changes)[-1] is ChangeKind.DOWN
     assert len(page.changes) == 4
-
-
-async def test_a_stream_of_another_type_is_named(store: Store, plant: Plant) -> None:
-    plant(store.keys.changes)
-    with pytest.raises(CorruptData) as corrupt:
-        await store.changes_since()
-    assert corrupt.value.key == store.keys.changes
 
 
 @pytest.mark.parametrize(("min_age_s", "kept"), [(0, range(10, 121)), (60, range(250, 251))])

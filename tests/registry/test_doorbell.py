@@ -127,14 +127,6 @@ async def test_the_first_change_after_the_stream_was_lost_says_that_there_was_no
         assert (await heard(bell)).startswith(ORIGIN.encode() + b" ")
 
 
-async def test_a_heartbeat_does_not_ring(store: Store) -> None:
-    held = await store.register(broker(), topics(1))
-    async with listening(store) as bell:
-        await store.heartbeat(held)
-        await store.unregister(held)
-        assert b'"kind":"down"' in await heard(bell)
-
-
 async def test_without_a_change_the_wait_ends_with_nothing(store: Store) -> None:
     async with listening(store) as bell:
         assert await bell.wait(0.01) is None

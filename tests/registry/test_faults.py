@@ -153,31 +153,6 @@ async def test_a_user_without_the_right_to_a_command_is_refused(make_store: Stor
             await store.register(broker(), topics(1))
 
 
-async def test_a_full_store_refuses_writes_and_goes_on_reading(make_store: StoreMaker) -> None:
-    with quick("--maxmemory-policy", "noeviction") as full:
-        store = make_store(full.url)
-        held = await store.register(broker(), topics(1))
-        with redis.Redis.from_url(full.url) as admin:
-            admin.config_set("maxmemory", 1)
-        with pytest.raises(StoreRefused, match="OOM"):
-            await store.register(broker(), topics(2), held=held)
-        assert list(await store.routes(["t0"])) == ["t0"]
-
-
-async def test_a_read_only_replica_is_unavailable_for_writes_and_goes_on_reading(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    store = make_store(own_server.url)
-    held = await store.register(broker(), topics(1))
-    with redis.Redis.from_url(own_server.url) as admin:
-        admin.replicaof("127.0.0.1", NOBODY_LISTENS)
-    with pytest.raises(StoreUnavailable, match="read only replica"):
-        await store.register(broker(), topics(2), held=held)
-    with pytest.raises(StoreUnavailable, match="read only replica"):
-        await store.heartbeat(held)
-    assert list(await store.routes(["t0"])) == ["t0"]
-
-
 async def test_a_replica_that_lost_its_master_and_serves_no_old_data_is_unavailable(
     make_store: StoreMaker, own_server: EmbeddedServer
 ) -> None:

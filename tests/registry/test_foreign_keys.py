@@ -26,7 +26,6 @@ TOPIC = KEYS.topic("t0")
 BROKER = KEYS.broker("broker-a")
 TABLE = KEYS.broker_topics("broker-a")
 LEASE = KEYS.lease("broker-a", 0)
-OWN = [BROKER, TABLE, LEASE]
 ALL = [TOPIC, BROKER, TABLE, LEASE, KEYS.deadlines, KEYS.brokers, KEYS.topics, KEYS.changes]
 
 Pair: TypeAlias = tuple[Registration, Registration]
@@ -64,36 +63,6 @@ async def test_lookups_serve_everything_that_does_not_stand_in_the_foreign_key(
     assert reported == ([key] if key in (TOPIC, BROKER) else [])  # a lease of another type is no lease
 
 
-@pytest.mark.parametrize("key", ALL)
-async def test_listings_go_on_or_name_the_foreign_key(store: Store, plant: Plant, key: str) -> None:
-    await two_brokers(store)
-    plant(key)
-    assert await named_by(store.brokers()) == (key if key == KEYS.brokers else None)
-    assert await named_by(store.topics()) == (key if key in (KEYS.brokers, KEYS.topics) else None)
-    assert await named_by(store.changes_since()) == (key if key == KEYS.changes else None)
-
-
-@pytest.mark.parametrize("restarted", [False, True], ids=["running owner", "restarted owner"])
-@pytest.mark.parametrize("key", OWN)
-async def test_a_registration_names_the_foreign_key_of_its_broker_and_leaves_it_as_it_is(
-    store: Store, admin: redis.Redis, plant: Plant, key: str, *, restarted: bool
-) -> None:
-    held, _ = await two_brokers(store)
-    plant(key)
-    assert await named_by(store.register(broker(), topics(3), held=None if restarted else held)) == key
-    assert admin.lrange(key, 0, -1) == [b"foreign"]
-
-
-@pytest.mark.parametrize("key", OWN)
-async def test_an_unregister_leaves_the_foreign_key_of_its_broker_as_it_is(
-    store: Store, admin: redis.Redis, plant: Plant, key: str
-) -> None:
-    held, _ = await two_brokers(store)
-    plant(key)
-    assert await named_by(store.unregister(held)) == (key if key in (BROKER, LEASE) else None)
-    assert admin.lrange(key, 0, -1) == [b"foreign"]
-
-
 @pytest.mark.parametrize("key", [TOPIC, BROKER, TABLE, LEASE])
 async def test_a_broker_is_not_disturbed_by_a_foreign_key_of_another(
     store: Store, plant: Plant, key: str
@@ -103,12 +72,6 @@ async def test_a_broker_is_not_disturbed_by_a_foreign_key_of_another(
     assert await store.heartbeat(held) is LeaseStatus.OK
     await store.register(broker("broker-b", address=OTHER_ADDRESS), topics(5))
     assert OTHER_ADDRESS in await addresses(store, "t4")
-
-
-async def test_a_heartbeat_names_the_foreign_key_that_it_needs(store: Store, plant: Plant) -> None:
-    held, _ = await two_brokers(store)
-    plant(BROKER)
-    assert await named_by(store.heartbeat(held)) == BROKER
 
 
 async def test_foreign_deadlines_let_no_broker_die(store: Store, admin: redis.Redis, plant: Plant) -> None:

@@ -8,11 +8,11 @@ import pytest
 import redis
 from hypothesis import given
 
-from sharedroutes.registry import CorruptData, EmbeddedServer, InvalidInput, RouteStore, plans
+from sharedroutes.registry import EmbeddedServer, InvalidInput, RouteStore, plans
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans.client_hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
-from tests.fix_redis import Plant, Store
+from tests.fix_redis import Store
 from tests.registry.builders import broker, broker_names, names, topics
 from tests.registry.probes import dump
 from tests.support import await_until
@@ -129,17 +129,6 @@ async def test_members_that_are_no_hint_are_reported_and_the_others_told(
     assert await store.hints() == {"a": {"client-1"}, "b": {"client-2"}}
     (record,) = caplog.records
     assert f"{KEY}: {len(odd)} members are no hint" in record.getMessage()
-
-
-async def test_a_foreign_key_is_named_and_routes_are_told_all_the_same(
-    store: Store, admin: redis.Redis, plant: Plant
-) -> None:
-    plant(KEY, "garbage")
-    for operation in (give(store, "a"), store.hints()):
-        with pytest.raises(CorruptData, match="hints"):
-            await operation
-    assert await store.routes(["t0"]) == {}
-    assert admin.get(KEY) == b"garbage"
 
 
 @pytest.mark.parametrize(

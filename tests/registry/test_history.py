@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import CorruptData, HistoryBounds, InvalidInput, RouteStore, codec, plans
+from sharedroutes.registry import HistoryBounds, InvalidInput, RouteStore, codec, plans
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import HistoryRange
-from tests.fix_redis import Plant, Store
+from tests.fix_redis import Store
 from tests.registry.builders import broker, topics
 
 KEY = Keys("sharedroutes").changes
@@ -126,14 +126,6 @@ def test_a_server_before_redis_7_does_not_tell_how_many_were_written() -> None:
     with pytest.raises(StopIteration) as done:
         plan.send([reply])
     assert done.value.value == HistoryBounds("1-0", "1-0", "1-0", 1, None)
-
-
-async def test_a_stream_of_another_type_is_named(store: Store, plant: Plant) -> None:
-    plant(KEY)
-    for asked in (store.history(), store.history_bounds()):
-        with pytest.raises(CorruptData) as corrupt:
-            await asked
-        assert corrupt.value.key == KEY
 
 
 async def test_the_newest_change_up_to_an_id_is_found(store: Store, stream: list[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 import redis
 
 from sharedroutes.registry import (
@@ -78,16 +77,6 @@ async def test_the_owner_of_a_broker_can_be_acted_for(store: Store) -> None:
     assert await store.topics() == ["t0", "t1", "t9"]
     assert await store.unregister(found)
     assert await store.owner("broker-a") is None
-
-
-async def test_an_owner_that_moved_on_cannot_be_acted_for_with_an_old_look(store: Store) -> None:
-    held = await store.register(broker(), topics(1))
-    found = await store.owner("broker-a")
-    assert found is not None
-    await store.register(broker(), topics(2), held=held)
-    with pytest.raises(Exception, match="has changed since"):
-        await store.run(plans.register_topic(store.config, found, TopicConfig("t9")))
-    assert await store.topics() == ["t0", "t1"]
 
 
 async def test_a_data_version_is_compared_with_the_registered_one(store: Store) -> None:

@@ -257,16 +257,6 @@ async def test_a_table_entry_without_its_row_is_deleted_too(store: Store, admin:
     assert not admin.exists(store.keys.broker_topics("broker-a"))
 
 
-async def test_a_foreign_index_is_named_and_left_alone(
-    store: Store, admin: redis.Redis, plant: Plant
-) -> None:
-    key = store.keys.topic("t0")
-    plant(key)
-    with pytest.raises(CorruptData, match="topic:t0"):
-        await store.admin.delete_topic("t0")
-    assert admin.lrange(key, 0, -1) == [b"foreign"]
-
-
 async def test_a_name_that_can_be_no_topic_is_refused(store: Store) -> None:
     with pytest.raises(InvalidInput, match="topic"):
         await store.admin.delete_topic("")

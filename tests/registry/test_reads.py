@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sharedroutes.registry import BrokerData, CorruptData, Group, InvalidInput, Lookup, plans
+from sharedroutes.registry import BrokerData, Group, InvalidInput, Lookup, plans
 from sharedroutes.registry.plans import Batch, Reads, whole_table
 from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, row, topics
@@ -187,12 +187,3 @@ async def test_a_foreign_key_is_named_and_the_rest_is_told(
     found = await whole(store)
     assert sorted(error.key for error in found.corrupt) == keys
     assert list(found.routes()) == ["t2"]
-
-
-@pytest.mark.parametrize("index", ["topics", "brokers"])
-async def test_a_foreign_index_is_an_error(store: Store, plant: Plant, index: str) -> None:
-    await store.register(broker(), topics(1))
-    key = getattr(store.keys, index)
-    plant(key)
-    with pytest.raises(CorruptData, match=key.replace("{", r"\{")):
-        await whole(store)

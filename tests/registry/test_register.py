@@ -48,25 +48,6 @@ async def test_brokers_that_share_a_topic_stand_in_one_route(store: Store) -> No
     assert [row.broker_name for row in routes["t1"].queue_datas] == ["a"]
 
 
-async def test_a_registration_is_the_whole_table(store: Store) -> None:
-    held = await store.register(broker(), topics(3))
-    await store.register(broker(), topics(2, first=2, queues=8), held=held)
-    routes = await store.routes(NAMES)
-    assert {topic: route.queue_datas[0].read_queue_nums for topic, route in routes.items()} == {
-        "t2": 8,
-        "t3": 8,
-    }
-    assert await store.topics() == ["t2", "t3"]
-
-
-async def test_topics_that_a_broker_gives_up_stay_with_the_others(store: Store) -> None:
-    held = await store.register(broker("a"), topics(1))
-    await store.register(broker("b", address=OTHER_ADDRESS), topics(1))
-    await store.register(broker("a"), [], held=held)
-    (route,) = (await store.routes(["t0"])).values()
-    assert [row.broker_name for row in route.queue_datas] == ["b"]
-
-
 async def test_the_last_topic_that_is_given_up_leaves_no_key(store: Store, admin: redis.Redis) -> None:
     held = await store.register(broker(), topics(3))
     await store.register(broker(), [], held=held)
@@ -238,23 +219,6 @@ async def test_the_lease_comes_last_so_that_no_address_is_visible_without_its_to
     await store.run(recorded(plans.register(store.config, broker(), table(3)), batches))
     calls = [batch.script for batch in batches if isinstance(batch, Call)]
     assert calls == [scripts.CLAIM, scripts.PUT_TOPICS, scripts.ACTIVATE]
-
-
-async def test_a_replica_brings_an_address_and_no_topics(store: Store) -> None:
-    await store.register(broker(), topics(1))
-    replica = await store.register(broker(broker_id=1, address=OTHER_ADDRESS), topics(5))
-    assert replica.topics == {}
-    assert await store.topics() == ["t0"]
-    (route,) = (await store.routes(["t0"])).values()
-    assert route.broker_datas == (BrokerData("cluster-1", "broker-a", {0: ADDRESS, 1: OTHER_ADDRESS}),)
-
-
-async def test_the_topics_of_a_group_stay_while_one_replica_lives(store: Store) -> None:
-    master = await store.register(broker(), topics(1))
-    await store.register(broker(broker_id=1, address=OTHER_ADDRESS), [])
-    await store.unregister(master)
-    (route,) = (await store.routes(["t0"])).values()
-    assert route.broker_datas == (BrokerData("cluster-1", "broker-a", {1: OTHER_ADDRESS}),)
 
 
 async def test_an_owner_may_move_to_another_address(store: Store) -> None:
