@@ -33,7 +33,7 @@ from .replies import (
     problem_of_server,
     translate,
 )
-from .url import NO_RETRIES, Endpoint, Mode, asking_options, parse_url, pool_options, server_options
+from .url import NO_RETRIES, Mode, asking_options, parse_url, pool_options, server_options
 
 RedisClient: TypeAlias = redis.Redis | RedisCluster
 """The clients of redis-py that a store can use."""
@@ -189,7 +189,7 @@ class ReaderLink(Link):
 def open_reader(url: str, config: RegistryConfig, keys: Keys, place: Place, spread_s: float) -> ReaderLink:
     """Return the link of a client that reads at replicas; see Reading. Raises InvalidInput."""
     where = Reading.of(url, config, keys, place, spread_s)
-    return ReaderLink(*_at(where, config, keys), where)
+    return ReaderLink(*_located(where, config, keys), where)
 
 
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, ReplicaLink | None]:
@@ -197,23 +197,18 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[Link, Repl
 
     Nothing is connected yet. Raises InvalidInput.
     """
-    endpoint = parse_url(url)
-    if endpoint.mode is not Mode.STANDALONE:
-        primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
-        return Link(*primary), ReplicaLink(*replicas)
-    link = Link(_pooled(server_options(endpoint, config, redis)), keys)
-    if not endpoint.replicas:
+    endpoint, slot = parse_url(url), slot_of(keys.prefix)
+    if endpoint.mode is Mode.STANDALONE:
+        link = Link(_pooled(server_options(endpoint, config, redis)), keys)
+    else:
+        link = Link(*_located(Whereabouts(endpoint, slot, replicas=False), config, keys))
+    if endpoint.mode is Mode.STANDALONE and not endpoint.replicas:
         return link, None
-    return link, ReplicaLink(*_located(endpoint, config, keys, replicas=True))
+    replicas = Whereabouts(endpoint, slot, replicas=True)
+    return link, ReplicaLink(*_located(replicas, config, keys))
 
 
-def _located(
-    endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
-) -> tuple[RedisClient, Keys, Directory]:
-    return _at(Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas), config, keys)
-
-
-def _at(where: Whereabouts, config: RegistryConfig, keys: Keys) -> tuple[RedisClient, Keys, Directory]:
+def _located(where: Whereabouts, config: RegistryConfig, keys: Keys) -> tuple[RedisClient, Keys, Directory]:
     endpoint = where.endpoint
     directory = Directory(where, asking_options(endpoint, config), config.call_deadline_s)
     kind = LocatedConnection if endpoint.tls is None else LocatedSSLConnection

@@ -33,7 +33,7 @@ from .replies import (
     problem_of_server,
     translate,
 )
-from .url import NO_RETRIES, Endpoint, Mode, asking_options, parse_url, pool_options, server_options
+from .url import NO_RETRIES, Mode, asking_options, parse_url, pool_options, server_options
 
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
 """The clients of redis-py that a store can use."""
@@ -193,7 +193,7 @@ def open_reader(
 ) -> AsyncReaderLink:
     """Return the link of a client that reads at replicas; see Reading. Raises InvalidInput."""
     where = Reading.of(url, config, keys, place, spread_s)
-    return AsyncReaderLink(*_at(where, config, keys), where)
+    return AsyncReaderLink(*_located(where, config, keys), where)
 
 
 def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink, AsyncReplicaLink | None]:
@@ -201,23 +201,18 @@ def open_links(url: str, config: RegistryConfig, keys: Keys) -> tuple[AsyncLink,
 
     Nothing is connected yet. Raises InvalidInput.
     """
-    endpoint = parse_url(url)
-    if endpoint.mode is not Mode.STANDALONE:
-        primary, replicas = (_located(endpoint, config, keys, replicas=which) for which in (False, True))
-        return AsyncLink(*primary), AsyncReplicaLink(*replicas)
-    link = AsyncLink(_pooled(server_options(endpoint, config, redis.asyncio)), keys)
-    if not endpoint.replicas:
+    endpoint, slot = parse_url(url), slot_of(keys.prefix)
+    if endpoint.mode is Mode.STANDALONE:
+        link = AsyncLink(_pooled(server_options(endpoint, config, redis.asyncio)), keys)
+    else:
+        link = AsyncLink(*_located(Whereabouts(endpoint, slot, replicas=False), config, keys))
+    if endpoint.mode is Mode.STANDALONE and not endpoint.replicas:
         return link, None
-    return link, AsyncReplicaLink(*_located(endpoint, config, keys, replicas=True))
+    replicas = Whereabouts(endpoint, slot, replicas=True)
+    return link, AsyncReplicaLink(*_located(replicas, config, keys))
 
 
 def _located(
-    endpoint: Endpoint, config: RegistryConfig, keys: Keys, *, replicas: bool
-) -> tuple[AsyncRedisClient, Keys, AsyncDirectory]:
-    return _at(Whereabouts(endpoint, slot_of(keys.prefix), replicas=replicas), config, keys)
-
-
-def _at(
     where: Whereabouts, config: RegistryConfig, keys: Keys
 ) -> tuple[AsyncRedisClient, Keys, AsyncDirectory]:
     endpoint = where.endpoint
