@@ -209,13 +209,11 @@ class RouteStore:
 
     def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
         """Return the topics that a live broker holds, sorted; corrupt keys are logged; see plans.topics."""
-        return self._list(plans.topics(self.keys, cluster, kind))
+        return self._found(plans.topics(self.keys, cluster, kind))
 
     def cluster_info(self) -> ClusterInfo:
         """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
-        info, corrupt = self.run(plans.cluster_info(self.keys))
-        log_corrupt(corrupt)
-        return info
+        return self._found(plans.cluster_info(self.keys))
 
     def member_group(self, broker_name: str) -> BrokerData | None:
         """Return the live replicas of a broker, without promotion; see plans.member_group."""
@@ -223,7 +221,7 @@ class RouteStore:
 
     def brokers(self) -> list[BrokerData]:
         """Return the live brokers, sorted by name; corrupt keys are logged."""
-        return self._list(plans.brokers(self.keys))
+        return self._found(plans.brokers(self.keys))
 
     def hint(self, client_id: str, broker_names: Iterable[str], *, ttl_s: float) -> dict[str, str]:
         """Announce for `ttl_s` which brokers a client cannot reach; none takes that back; see plans.hint."""
@@ -295,7 +293,7 @@ class RouteStore:
         prefix = lease_channels(self._link.client, self.keys)
         return Subscription(self._link, partial(lease_gone, prefix), prefix=prefix)
 
-    def _list(self, plan: Plan[Listing[T]]) -> list[T]:
+    def _found(self, plan: Plan[Listing[T]]) -> T:
         listing = self.run(plan)
         log_corrupt(listing.corrupt)
         return listing.found

@@ -210,13 +210,11 @@ class AsyncRouteStore:
 
     async def topics(self, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> list[str]:
         """Return the topics that a live broker holds, sorted; corrupt keys are logged; see plans.topics."""
-        return await self._list(plans.topics(self.keys, cluster, kind))
+        return await self._found(plans.topics(self.keys, cluster, kind))
 
     async def cluster_info(self) -> ClusterInfo:
         """Return the live brokers by name and by cluster; corrupt keys are logged; see plans.cluster_info."""
-        info, corrupt = await self.run(plans.cluster_info(self.keys))
-        log_corrupt(corrupt)
-        return info
+        return await self._found(plans.cluster_info(self.keys))
 
     async def member_group(self, broker_name: str) -> BrokerData | None:
         """Return the live replicas of a broker, without promotion; see plans.member_group."""
@@ -224,7 +222,7 @@ class AsyncRouteStore:
 
     async def brokers(self) -> list[BrokerData]:
         """Return the live brokers, sorted by name; corrupt keys are logged."""
-        return await self._list(plans.brokers(self.keys))
+        return await self._found(plans.brokers(self.keys))
 
     async def hint(self, client_id: str, broker_names: Iterable[str], *, ttl_s: float) -> dict[str, str]:
         """Announce for `ttl_s` which brokers a client cannot reach; none takes that back; see plans.hint."""
@@ -296,7 +294,7 @@ class AsyncRouteStore:
         prefix = lease_channels(self._link.client, self.keys)
         return AsyncSubscription(self._link, partial(lease_gone, prefix), prefix=prefix)
 
-    async def _list(self, plan: Plan[Listing[T]]) -> list[T]:
+    async def _found(self, plan: Plan[Listing[T]]) -> T:
         listing = await self.run(plan)
         log_corrupt(listing.corrupt)
         return listing.found

@@ -29,7 +29,9 @@ def _is_kind(kind: TopicKind, rows: Sequence[QueueData]) -> bool:
     return bool(flags & _UNIT_SUB) and (kind is TopicKind.UNIT_SUB or not flags & _UNIT)
 
 
-def topics(keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.ALL) -> Plan[Listing[str]]:
+def topics(
+    keys: Keys, cluster: str | None = None, kind: TopicKind = TopicKind.ALL
+) -> Plan[Listing[list[str]]]:
     """Return the topics that a live broker holds, sorted; of one cluster, of one kind.
 
     RocketMQ: GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_TOPICS_BY_CLUSTER, GET_UNIT_TOPIC_LIST,
@@ -88,28 +90,24 @@ def whole_table(keys: Keys) -> Plan[Lookup]:
     return replace(found, rows=rows, corrupt=(*corrupt, *found.corrupt))
 
 
-def cluster_info(keys: Keys) -> Plan[tuple[ClusterInfo, tuple[CorruptData, ...]]]:
+def cluster_info(keys: Keys) -> Plan[Listing[ClusterInfo]]:
     """Return the live brokers by name and by cluster (RocketMQ: GET_BROKER_CLUSTER_INFO)."""
     listing = yield from brokers(keys)
     clusters: dict[str, list[str]] = {}
     for broker in listing.found:
         clusters.setdefault(broker.cluster, []).append(broker.broker_name)
-    return (
-        ClusterInfo(
-            {broker.broker_name: broker for broker in listing.found},
-            {cluster: tuple(names) for cluster, names in sorted(clusters.items())},
-        ),
-        listing.corrupt,
-    )
+    by_name = {broker.broker_name: broker for broker in listing.found}
+    by_cluster = {cluster: tuple(names) for cluster, names in sorted(clusters.items())}
+    return Listing(ClusterInfo(by_name, by_cluster), listing.corrupt)
 
 
-def system_topics(keys: Keys) -> Plan[Listing[str]]:
+def system_topics(keys: Keys) -> Plan[Listing[list[str]]]:
     """Return the names of all clusters and brokers: each broker has topics of these names.
 
     RocketMQ: GET_SYSTEM_TOPIC_LIST_FROM_NS.
     """
-    info, corrupt = yield from cluster_info(keys)
-    return Listing(sorted({*info.clusters, *info.brokers}), corrupt)
+    listing = yield from cluster_info(keys)
+    return Listing(sorted({*listing.found.clusters, *listing.found.brokers}), listing.corrupt)
 
 
 def member_group(keys: Keys, broker_name: str) -> Plan[BrokerData | None]:

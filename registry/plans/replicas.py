@@ -26,7 +26,7 @@ RawTable: TypeAlias = Mapping[bytes, bytes]
 """Names of topics to their configurations, as they stand in the store."""
 
 
-def table_sizes(keys: Keys) -> Plan[Listing[tuple[str, int]]]:
+def table_sizes(keys: Keys) -> Plan[Listing[list[tuple[str, int]]]]:
     """Return each listed broker, by name, with the number of topics in its table.
 
     A table of another type has 0; reading it raises CorruptData.
@@ -145,7 +145,7 @@ class Replica:
         return ReplicaState.OUT if self.kept_out else ReplicaState.DEAD
 
 
-def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Listing[Replica]]:
+def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Listing[list[Replica]]]:
     """Return the replicas of some brokers, by name and id; for a few hundred brokers at a time.
 
     With `bare`, a broker of which nothing but a name or a table is left has one, of id 0.
@@ -201,7 +201,7 @@ def _replica(
     )
 
 
-def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[Replica]]:
+def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[list[Replica]]]:
     """Return every replica that was ever registered and whose broker is not forgotten, by name and id.
 
     Reads all groups, and unless `since` is false the change stream, from its end until it has told of every

@@ -91,11 +91,11 @@ def lookup(
 class Listing(Generic[T]):
     """What stands in the table, and the keys that could not be listed."""
 
-    found: list[T]
+    found: T
     corrupt: tuple[CorruptData, ...]
 
 
-def brokers(keys: Keys) -> Plan[Listing[BrokerData]]:
+def brokers(keys: Keys) -> Plan[Listing[list[BrokerData]]]:
     """Return the live brokers, sorted by name (RocketMQ: GET_BROKER_CLUSTER_INFO)."""
     (reply,) = yield Reads((("HKEYS", keys.brokers),))
     found = yield from groups(keys, [name.decode(errors="replace") for name in checked(keys.brokers, reply)])
