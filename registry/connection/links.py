@@ -19,7 +19,7 @@ from ..keys import Keys
 from ..plans import Command
 from .adapted import adapted
 from .discovery import CONFIRM_S, REDIRECTS, Whereabouts, slot_of
-from .located import Directory, LocatedConnection, LocatedSSLConnection
+from .located import Directory, LocatedConnection, LocatedSSLConnection, answered
 from .reading import Place, Reading
 from .replies import (
     REDIS_ERRORS,
@@ -105,7 +105,7 @@ class Link:
                 learn_nodes(self.client)
                 options["target_nodes"] = self.client.get_node_from_key(self._keys.prefix)
             if len(commands) == 1:
-                return [self._one(commands[0], options)]
+                return [answered(self.client, commands[0], **options)]
             pipeline = self.client.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command, **options)
@@ -116,12 +116,6 @@ class Link:
             if is_ended(error):
                 raise redis.ConnectionError(str(error)) from error
             raise
-
-    def _one(self, command: Command, options: dict[str, Any]) -> Any:
-        try:
-            return self.client.execute_command(*command, **options)
-        except redis.ResponseError as error:
-            return error
 
     def _follow(self, command: Command, reply: Any) -> Any:
         """Ask the node that the slot is being moved to, if it alone can have the key."""

@@ -7,7 +7,6 @@ has no hook for this; tests/registry/test_located.py fails when it changes what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
@@ -16,10 +15,19 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 
 from ..concurrency_async import close_fully, closing_fully
+from ..plans import Command
 from .adapted import adapted
 from .discovery import ANSWER_S, CHECK_AGAIN_S, Opinion, Switchover, Whereabouts, believed, epoch_in
 from .replies import REDIS_ERRORS, not_found, report_switch
 from .url import NO_RETRIES, Address
+
+
+async def answered(client: Any, command: Command, **options: Any) -> Any:
+    """Return the reply to a command, or the error that the server answered with."""
+    try:
+        return await client.execute_command(*command, **options)
+    except redis.ResponseError as error:
+        return error
 
 
 class AsyncDirectory:
@@ -97,16 +105,13 @@ class AsyncDirectory:
                 self._switchover.silent(sentinel, monotonic())
         return opinions
 
-    async def _ask(self, sentinel: Address, question: Sequence[str]) -> Any:
+    async def _ask(self, sentinel: Address, question: Command) -> Any:
         """Return the answer of a Sentinel, or the error that it answered with."""
         client = self._sentinels.get(sentinel)
         if client is None:
             client = self.client(sentinel, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S)
             self._sentinels[sentinel] = client
-        try:
-            return await client.execute_command(*question)
-        except redis.ResponseError as error:
-            return error
+        return await answered(client, question)
 
 
 class AsyncLocatedConnection(redis.asyncio.Connection):
