@@ -20,10 +20,10 @@ from .plans.export_import import (
     KvRecord,
     Record,
     Skipped,
-    check_kv,
     exported_config,
     exported_field,
 )
+from .plans.operators import check_pair
 from .scripts import SCHEMA
 
 FORMAT: Final = "sharedroutes-export"
@@ -171,10 +171,10 @@ class Reader:
         yield from ()
 
     def _take_pair(self, fields: dict[str, Any]) -> Iterator[Numbered]:
-        record = KvRecord(*_exactly(fields, "namespace", "key", "value"))
-        check_kv(record)
+        pair = _exactly(fields, "namespace", "key", "value")
+        check_pair(*pair)
         yield from self._flush()
-        yield self.lines, record
+        yield self.lines, KvRecord(*pair)
 
     def _take_skipped(self, fields: dict[str, Any]) -> Iterator[Numbered]:
         yield self.lines, Skipped(*map(str, _exactly(fields, "key", "reason")))

@@ -112,6 +112,18 @@ def checked(key: str, reply: Reply) -> Reply:
     raise StoreRefused(f"{key}: {reply.code} {reply.message}")
 
 
+def read(*command: str | int | bytes) -> Plan[Reply]:
+    """Send one read and return its reply; raise CorruptData when its key, the second word, is foreign."""
+    (reply,) = yield from read_all((command,))
+    return reply
+
+
+def read_all(commands: Sequence[Command]) -> Plan[list[Reply]]:
+    """Send reads in one round trip and return their replies, each as `read` does."""
+    replies = yield Reads(commands)
+    return [checked(str(command[1]), reply) for command, reply in zip(commands, replies, strict=True)]
+
+
 def clock_us(time: Sequence[int | bytes]) -> int:
     """Return the reply of TIME in microseconds since 1970."""
     seconds, us = time
@@ -123,6 +135,15 @@ def unless_foreign(key: str, reply: Reply) -> Reply:
     try:
         return checked(key, reply)
     except CorruptData:
+        return None
+
+
+def noted(key: str, reply: Reply, corrupt: list[CorruptData]) -> Reply:
+    """Return the reply, None for a key of another type, which is added to `corrupt`; else as `checked`."""
+    try:
+        return checked(key, reply)
+    except CorruptData as error:
+        corrupt.append(error)
         return None
 
 

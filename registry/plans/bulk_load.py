@@ -12,11 +12,11 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
 from ..model import FORGOTTEN, MASTER_ID, Broker, Change, ChangeKind
-from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, script_reply
+from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, read_all, script_reply
 from .leases import ANYBODY, SUCCESSOR, claim
 from .listings import owner
 from .operators import check_schema, set_write_perm
-from .repair.checks import field_problem
+from .repair.checks import field_problem, mend_field
 from .routes import mget
 from .table import Put, TableDifference, Write, chunks_onto, fenced, put, put_chunks, read_table, routed
 
@@ -151,11 +151,9 @@ def look(config: RegistryConfig, wanted: Wanted) -> Plan[Look]:
 
 def _known(keys: Keys, broker_name: str) -> Plan[Known]:
     group_key, table_key = keys.broker(broker_name), keys.broker_topics(broker_name)
-    replies = yield Reads(
+    group, has_table, listed = yield from read_all(
         (("HGETALL", group_key), ("EXISTS", table_key), ("HGET", keys.brokers, broker_name))
     )
-    read = zip((group_key, table_key, keys.brokers), replies, strict=True)
-    group, has_table, listed = [checked(key, reply) for key, reply in read]
     exists = bool(group or has_table or listed is not None)
     ids = codec.replica_ids(group)
     live = yield from _live_replicas(keys, broker_name, ids)
@@ -266,7 +264,9 @@ def _write(config: RegistryConfig, found: Look, *, in_owners_name: bool) -> _Ste
         if name == "wiped":
             yield from set_write_perm(config, write.broker.broker_name, writable=not new)
         else:
-            yield from _write_field(write, name, old, new, epoch)
+            seen = (b"", MASTER_ID, b"%d" % epoch)  # what a new owner has changed stays
+            field_call = mend_field(config, write.broker.broker_name, name.encode(), old, new, seen=seen)
+            yield from script_reply(field_call)
     return Loaded(found, done.corrupt_keys)
 
 
@@ -298,17 +298,6 @@ def _as_nobody(config: RegistryConfig, found: Look) -> Plan[_Prepared]:
     epoch = yield from claim(write, take_over, _ADVICE)
     known = yield from _known(keys, name)  # again: a slave may have come until the claim
     return write, epoch, [write.lease_key(of) for of in known.ids if of not in live_ids]
-
-
-def _write_field(write: Write, name: str, old: bytes, new: bytes, epoch: int) -> Plan[None]:
-    """Write a field of the group, unless it has changed: then it is a new owner's, and stays."""
-    keys = write.keys
-    call = Call(
-        scripts.MEND_FIELD,
-        (write.broker_key, keys.changes, keys.schema, write.lease_key(MASTER_ID), keys.brokers),
-        (name, old, new, "", write.config.feed_bounds, "", MASTER_ID, epoch, write.broker.broker_name),
-    )
-    yield from script_reply(call)
 
 
 def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:

@@ -12,7 +12,7 @@ from ..checks import check_int
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Change
-from .base import Command, ErrorReply, Plan, Reads, Reply, checked
+from .base import Command, ErrorReply, Plan, Reads, Reply, checked, read, read_all
 
 ORIGIN: Final = "0-0"
 """The id before the first entry of a stream."""
@@ -70,8 +70,8 @@ def changes_since(keys: Keys, position: str, limit: int = 1_000) -> Plan[ChangeP
     """
     check_int("limit", limit, 1, _MOST)
     _check_id("position", position)
-    (reply,) = yield Reads((("XRANGE", keys.changes, position, NEWEST, "COUNT", limit + 1),))
-    page = _page(HistoryRange(position, limit=limit), checked(keys.changes, reply))
+    entries = yield from read("XRANGE", keys.changes, position, NEWEST, "COUNT", limit + 1)
+    page = _page(HistoryRange(position, limit=limit), entries)
     return _decoded(keys, page, ORIGIN if page.lost else position)
 
 
@@ -89,16 +89,14 @@ def _decoded(keys: Keys, page: HistoryPage, unmoved: str) -> ChangePage:
 
 def last_change_id(keys: Keys, until: str = "+") -> Plan[str]:
     """Return the id of the newest change, of those up to an id; "0-0" = none."""
-    (reply,) = yield Reads((("XREVRANGE", keys.changes, until, "-", "COUNT", 1),))
-    entries = checked(keys.changes, reply)
+    entries = yield from read("XREVRANGE", keys.changes, until, "-", "COUNT", 1)
     return entries[0][0].decode() if entries else ORIGIN
 
 
 def newest_changes(keys: Keys, limit: int, before: str = NEWEST) -> Plan[ChangePage]:
     """Return up to `limit` changes before an id, the newest first; `position` is the id of the oldest."""
     until = before if before == NEWEST else f"({before}"
-    (reply,) = yield Reads(((_XREVRANGE, keys.changes, until, "-", "COUNT", limit),))
-    entries = checked(keys.changes, reply)
+    entries = yield from read(_XREVRANGE, keys.changes, until, "-", "COUNT", limit)
     ids, records = [entry_id for entry_id, _ in entries], [_record(fields) for _, fields in entries]
     return _decoded(keys, HistoryPage(ids, records, lost=False, complete=len(ids) < limit), before)
 
@@ -159,10 +157,7 @@ def history(keys: Keys, *ranges: HistoryRange) -> Plan[list[HistoryPage]]:
         if wanted.until != NEWEST:
             _check_id("until", wanted.until)
         commands.append((_XRANGE, keys.changes, wanted.after, wanted.until, "COUNT", wanted.limit + 1))
-    replies = yield Reads(commands)
-    return [
-        _page(wanted, checked(keys.changes, reply)) for wanted, reply in zip(ranges, replies, strict=True)
-    ]
+    return list(map(_page, ranges, (yield from read_all(commands))))
 
 
 def history_bounds(keys: Keys) -> Plan[HistoryBounds]:

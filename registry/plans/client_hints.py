@@ -9,7 +9,7 @@ from .. import scripts
 from ..checks import check_broker_name, check_name, check_seconds, several
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
-from .base import Call, Plan, Reads, checked, clock_us, script_reply
+from .base import Call, Plan, Reads, checked, clock_us, read, script_reply
 
 MAX_HINT_TTL_S: Final = 60.0
 MAX_HINTS_OF_A_CLIENT: Final = 16
@@ -52,8 +52,7 @@ def hints(keys: Keys) -> Plan[tuple[dict[str, frozenset[str]], tuple[CorruptData
     (clock,) = yield Reads((("TIME",),))
     now_ms = clock_us(checked(keys.hints, clock)) // 1_000
     span = (f"({now_ms}", now_ms + _MAX_TTL_MS)
-    (reply,) = yield Reads((("ZRANGEBYSCORE", keys.hints, *span, "LIMIT", 0, _MAX_HINTS),))
-    return _decoded(keys, checked(keys.hints, reply))
+    return _decoded(keys, (yield from read("ZRANGEBYSCORE", keys.hints, *span, "LIMIT", 0, _MAX_HINTS)))
 
 
 def _decoded(

@@ -24,7 +24,7 @@ from .base import (
     script_reply,
     unless_foreign,
 )
-from .routes import groups
+from .routes import broker_names, groups
 
 _AT_ONCE: Final = 100
 _SLACK_MS: Final = 1_000
@@ -126,12 +126,11 @@ def _announce_unlisted(
     what = "holds another type than the registry writes: all brokers are looked at instead; move it away"
     corrupt.append(CorruptData(keys.deadlines, what))
     try:
-        (names,) = yield Reads((("HKEYS", keys.brokers),))
-        listed = [name.decode(errors="replace") for name in checked(keys.brokers, names)]
+        names = yield from broker_names(keys)
     except CorruptData as error:
         corrupt.append(error)
         return
-    found = yield from groups(keys, listed)
+    found = yield from groups(keys, names)
     ended = [
         (name, broker_id)
         for name, group in found.groups.items()

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .. import codec
-from ..checks import check_text
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Broker
-from .base import Page, Plan, Progress, Reads, Stream, advance, checked
+from .base import Page, Plan, Progress, Stream, advance, read
 from .bulk_load import NOBODY, Loaded, Unsettled, Wanted, load_table
-from .operators import MAX_NAME_BYTES, MAX_VALUE_BYTES, check_schema, kv_put
+from .operators import check_pair, check_schema, kv_put
 from .repair.checks import field_problem
 from .replicas import table_sizes
 from .table import Write, read_table
@@ -87,13 +86,6 @@ class ImportSummary:
     """All that is not in the registry now; what the export had to skip among it."""
 
 
-def check_kv(record: KvRecord) -> None:
-    """Raise InvalidInput for what cannot stand in the key-value store."""
-    check_text("namespace", record.namespace, MAX_NAME_BYTES)
-    check_text("key", record.key, MAX_NAME_BYTES)
-    check_text("value", record.value, MAX_VALUE_BYTES, empty=True)
-
-
 def export(config: RegistryConfig) -> Stream[Record]:
     """Yield all brokers by name, each with its table by topic, and all key-value pairs.
 
@@ -102,8 +94,7 @@ def export(config: RegistryConfig) -> Stream[Record]:
     """
     keys = Keys(config.namespace)
     yield from check_schema(keys)
-    (named,) = yield Reads((("SMEMBERS", keys.namespaces),))
-    namespaces = sorted(checked(keys.namespaces, named))
+    namespaces = sorted((yield from read("SMEMBERS", keys.namespaces)))
     sizes = yield from table_sizes(keys)
     done, total = 0, sum(size + 1 for _, size in sizes.found) + len(namespaces)
     yield Page(tuple(Skipped(error.key, error.reason) for error in sizes.corrupt), Progress(done, total))
@@ -119,8 +110,7 @@ def export(config: RegistryConfig) -> Stream[Record]:
 def _export_broker(config: RegistryConfig, keys: Keys, name: str) -> Plan[list[Record]]:
     write = Write(config, keys, Broker(name, NOBODY))
     try:
-        (group,) = yield Reads((("HGETALL", write.broker_key),))
-        stored: Mapping[bytes, bytes] = checked(write.broker_key, group)
+        stored: Mapping[bytes, bytes] = yield from read("HGETALL", write.broker_key)
         table = yield from _table_of_one_instant(write)
     except CorruptData as error:
         return [Skipped(keys.broker(name), str(error))]
@@ -166,8 +156,8 @@ def _table_of_one_instant(write: Write) -> Plan[dict[str, bytes]]:
     """Return the table; read again if it was written meanwhile, but not for ever."""
     token, stored = yield from read_table(write)
     for _ in range(_TRIES):
-        (now,) = yield Reads((("HGET", write.broker_key, "token"),))
-        if (checked(write.broker_key, now) or b"").decode(errors="replace") == token:
+        now = yield from read("HGET", write.broker_key, "token")
+        if (now or b"").decode(errors="replace") == token:
             break
         token, stored = yield from read_table(write)
     return stored
@@ -175,9 +165,8 @@ def _table_of_one_instant(write: Write) -> Plan[dict[str, bytes]]:
 
 def _export_namespace(keys: Keys, raw: bytes, progress: Progress) -> Stream[Record]:
     key = keys.kv(raw.decode(errors="replace"))
-    (reply,) = yield Reads((("HGETALL", key),))
     try:
-        entries = checked(key, reply)
+        entries = yield from read("HGETALL", key)
         found = tuple(_kv_records(key, raw, entries))
     except CorruptData as error:
         found = (Skipped(key, error.reason),)
@@ -188,7 +177,7 @@ def _kv_records(key: str, namespace: bytes, entries: Mapping[bytes, bytes]) -> I
     for name, value in sorted(entries.items()):
         try:
             record = KvRecord(namespace.decode(), name.decode(), value.decode())
-            check_kv(record)
+            check_pair(record.namespace, record.key, record.value)
         except ValueError as error:
             yield Skipped(key, f"the key {name[:80]!r}: {error}")
         else:
@@ -264,8 +253,7 @@ def _load(config: RegistryConfig, record: BrokerRecord, *, replace_live: bool, d
 def _import_pair(config: RegistryConfig, record: KvRecord, *, dry_run: bool) -> Plan[bool]:
     """Set a value of the key-value store; return whether it was another one before."""
     key = Keys(config.namespace).kv(record.namespace)
-    (reply,) = yield Reads((("HGET", key, record.key),))
-    if checked(key, reply) == record.value.encode():
+    if (yield from read("HGET", key, record.key)) == record.value.encode():
         return False
     if not dry_run:
         yield from kv_put(config, record.namespace, record.key, record.value)

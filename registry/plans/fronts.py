@@ -18,8 +18,9 @@ from ..config import RegistryConfig
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, ChangeKind
-from .base import Call, Plan, Reads, checked, script_reply
+from .base import Call, Plan, Reads, checked, read, script_reply
 from .leases import master_of
+from .routes import broker_names
 from .table import Write
 
 _READ_AT_ONCE: Final = 8
@@ -139,8 +140,7 @@ def release(
     """
     write = Write.of(config, broker)
     group, lease, deadlines, changes = write.lease_keys
-    (found,) = yield Reads((("GET", lease),))
-    held = codec.decode_lease(checked(lease, found) or b"")
+    held = codec.decode_lease((yield from read("GET", lease)) or b"")
     epoch = held[0] if held else 0
     while True:
         record = write.record(ChangeKind.DOWN, epoch, cluster=broker.cluster, reason=reason)
@@ -189,8 +189,7 @@ def front_beat(config: RegistryConfig, front: str, ttl_ms: int) -> Plan[FrontBea
 
 def watched(keys: Keys) -> Plan[list[Broker]]:
     """Return the live replicas for which fronts vouch, by name and id: those to be asked."""
-    (listed,) = yield Reads((("HKEYS", keys.brokers),))
-    names = sorted(name.decode(errors="replace") for name in checked(keys.brokers, listed))
+    names = yield from broker_names(keys)
     found: list[Broker] = []
     for first in range(0, len(names), _READ_AT_ONCE):
         some = names[first : first + _READ_AT_ONCE]
@@ -211,7 +210,6 @@ def _vouched_for(key: str, name: str, fields: Mapping[bytes, bytes]) -> list[Bro
 
 def id_at(keys: Keys, broker_name: str, address: str) -> Plan[int | None]:
     """Return the id of the member of a group that has an address; None = none has it."""
-    key = keys.broker(broker_name)
-    (reply,) = yield Reads((("HGETALL", key),))
-    ids = codec.ids_of_address(checked(key, reply), address, but=-1)
+    fields = yield from read("HGETALL", keys.broker(broker_name))
+    ids = codec.ids_of_address(fields, address, but=-1)
     return ids[0] if ids else None

@@ -12,7 +12,7 @@ from .. import codec
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import BrokerData, ClusterInfo, DataVersion, QueueData, Registration, TopicKind
-from .base import Plan, Reads, checked
+from .base import Plan, Reads, checked, read, read_all
 from .routes import Listing, Lookup, brokers, distinct, groups, lookup, mget
 
 _SCAN_COUNT: Final = 1_000
@@ -55,8 +55,7 @@ def topics(
 
 def _topic_page(keys: Keys, cursor: int) -> Plan[tuple[int, dict[str, bytes | None]]]:
     """Return the next cursor, 0 at the end, and some of the topics with their route indexes."""
-    (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
-    following, members = checked(keys.topics, page)
+    following, members = yield from read("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT)
     names = sorted({member.decode() for member in members if codec.is_text(member)})  # else none of ours
     values = yield from mget([keys.topic(name) for name in names])
     return following, dict(zip(names, values, strict=True))
@@ -83,8 +82,7 @@ def whole_table(keys: Keys) -> Plan[Lookup]:
             corrupt += (yield from lookup(keys, absent)).corrupt
         if cursor == 0:
             break
-    (reply,) = yield Reads((("HKEYS", keys.brokers),))
-    listed = {name.decode() for name in checked(keys.brokers, reply) if codec.is_text(name)}
+    listed = {name.decode() for name in (yield from read("HKEYS", keys.brokers)) if codec.is_text(name)}
     named = {row.broker_name for same in distinct(rows) for row in same}
     found = yield from groups(keys, sorted(listed | named))
     return replace(found, rows=rows, corrupt=(*corrupt, *found.corrupt))
@@ -125,9 +123,8 @@ def owner(keys: Keys, broker_name: str, broker_id: int) -> Plan[Registration | N
     """
     group_key, lease_key = keys.broker(broker_name), keys.lease(broker_name, broker_id)
     fields = (f"epoch:{broker_id}", f"member:{broker_id}", "cluster", "token")
-    group, lease = yield Reads((("HMGET", group_key, *fields), ("GET", lease_key)))
-    epoch, member, cluster, token = checked(group_key, group)
-    value = checked(lease_key, lease)
+    group, value = yield from read_all((("HMGET", group_key, *fields), ("GET", lease_key)))
+    epoch, member, cluster, token = group
     if value is None or member is None or cluster is None:
         return None
     held = codec.decode_lease(value)

@@ -11,8 +11,9 @@ from ..config import RegistryConfig
 from ..errors import NewerSchema, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
 from ..model import Broker, Change, ChangeKind, Registration
-from .base import Call, Command, ErrorReply, Plan, Reads, checked, script_reply
+from .base import Call, Command, ErrorReply, Plan, Reads, checked, read, read_all, script_reply
 from .leases import RESTARTED, claim, unregister
+from .routes import broker_names
 from .table import Write
 
 _TRIES: Final = 10
@@ -21,8 +22,8 @@ _ADVICE: Final = "take it out there: it is another broker of the same name and i
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 """The namespace in which topics have their order configuration, `broker:queues;broker:queues`."""
 
-MAX_NAME_BYTES: Final = 1_024
-MAX_VALUE_BYTES: Final = 1_048_576
+_MAX_NAME_BYTES: Final = 1_024
+_MAX_VALUE_BYTES: Final = 1_048_576
 
 
 def check_schema(keys: Keys) -> Plan[None]:
@@ -72,8 +73,7 @@ def delete_topic(config: RegistryConfig, topic: str, cluster: str | None = None)
     check_name("topic", topic)
     keys = Keys(config.namespace)
     for _ in range(_TRIES):
-        (reply,) = yield Reads((("GET", keys.topic(topic)),))
-        index = checked(keys.topic(topic), reply) or b""
+        index = (yield from read("GET", keys.topic(topic))) or b""
         brokers = yield from _holders(keys, topic, index, cluster)
         status, *_ = yield from script_reply(_delete_call(config, keys, topic, index, brokers))
         if status == "ok":
@@ -83,17 +83,14 @@ def delete_topic(config: RegistryConfig, topic: str, cluster: str | None = None)
 
 def _holders(keys: Keys, topic: str, index: bytes, cluster: str | None) -> Plan[tuple[str, ...]]:
     """Return the brokers that have the topic, by their own table or by the index, alive or not."""
-    (reply,) = yield Reads((("HKEYS", keys.brokers),))
-    listed = {name.decode(errors="replace") for name in checked(keys.brokers, reply)}
+    listed = yield from broker_names(keys)
     rows, _ = codec.decode_index(keys.topic(topic), index) if index else ((), None)
     routed = {row.broker_name for row in rows}
-    names = sorted(listed | routed)
+    names = sorted({*listed, *routed})
     if not names:
         return ()
     held: list[Command] = [("HEXISTS", keys.broker_topics(name), topic) for name in names]
-    commands = [*held, *(("HGET", keys.broker(name), "cluster") for name in names)]
-    replies = yield Reads(commands)
-    answers = [checked(str(command[1]), reply) for command, reply in zip(commands, replies, strict=True)]
+    answers = yield from read_all([*held, *(("HGET", keys.broker(name), "cluster") for name in names)])
     return tuple(
         name
         for name, has, of in zip(names, answers, answers[len(names) :], strict=False)
@@ -138,8 +135,7 @@ def kv_put(config: RegistryConfig, namespace: str, key: str, value: str) -> Plan
 
     Raises InvalidInput, NewerSchema, as the other operations on the key-value store do.
     """
-    _check_names(namespace, key)
-    check_text("value", value, MAX_VALUE_BYTES, empty=True)
+    check_pair(namespace, key, value)
     keys = Keys(config.namespace)
     call = Call(
         scripts.KV_PUT,
@@ -174,33 +170,34 @@ def record_settings(config: RegistryConfig, values: Mapping[str, str]) -> Plan[N
 def kv_get(keys: Keys, namespace: str, key: str) -> Plan[str | None]:
     """Return a value, or None (RocketMQ: GET_KV_CONFIG)."""
     _check_names(namespace, key)
-    hash_key = keys.kv(namespace)
-    (reply,) = yield Reads((("HGET", hash_key, key),))
-    value = checked(hash_key, reply)
+    value = yield from read("HGET", keys.kv(namespace), key)
     return None if value is None else str(value.decode(errors="replace"))
 
 
 def kv_list(keys: Keys, namespace: str) -> Plan[dict[str, str] | None]:
     """Return all of a namespace, or None when nothing was ever put there (GET_KVLIST_BY_NAMESPACE)."""
     _check_names(namespace)
-    hash_key = keys.kv(namespace)
-    table, known = yield Reads((("HGETALL", hash_key), ("SISMEMBER", keys.namespaces, namespace)))
-    found = {
-        name.decode(errors="replace"): value.decode(errors="replace")
-        for name, value in checked(hash_key, table).items()
-    }
+    table, known = yield Reads((("HGETALL", keys.kv(namespace)), ("SISMEMBER", keys.namespaces, namespace)))
+    entries = checked(keys.kv(namespace), table).items()
+    found = {name.decode(errors="replace"): value.decode(errors="replace") for name, value in entries}
     return found if found or checked(keys.namespaces, known) else None
 
 
 def kv_namespaces(keys: Keys) -> Plan[list[str]]:
     """Return the names of all namespaces, sorted."""
-    (reply,) = yield Reads((("SMEMBERS", keys.namespaces),))
-    return sorted(name.decode(errors="replace") for name in checked(keys.namespaces, reply))
+    names = yield from read("SMEMBERS", keys.namespaces)
+    return sorted(name.decode(errors="replace") for name in names)
+
+
+def check_pair(namespace: str, key: str, value: str) -> None:
+    """Raise InvalidInput for what cannot stand in the key-value store."""
+    _check_names(namespace, key)
+    check_text("value", value, _MAX_VALUE_BYTES, empty=True)
 
 
 def _check_names(namespace: str, key: str = "-") -> None:
-    check_text("namespace", namespace, MAX_NAME_BYTES)
-    check_text("key", key, MAX_NAME_BYTES)
+    check_text("namespace", namespace, _MAX_NAME_BYTES)
+    check_text("key", key, _MAX_NAME_BYTES)
 
 
 def _record(config: RegistryConfig, namespace: str, key: str, what: str) -> bytes:

@@ -11,7 +11,7 @@ from .. import codec
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import Change
-from .base import Plan, Reads, checked, clock_us, unless_foreign
+from .base import Plan, Reads, checked, clock_us, read, unless_foreign
 from .changes import NO_CHANGES, HistoryBounds, history_bounds, newest_changes
 from .client_hints import hints
 from .expiry import whole_ms
@@ -109,15 +109,13 @@ def _guarded(plan: Plan[T], otherwise: T, corrupt: list[CorruptData]) -> Plan[T]
 def _alive(keys: Keys, now_ms: int) -> Plan[Sequence[tuple[str, str]]]:
     """Return broker name and id of the leases that have not ended."""
     command = ("ZRANGEBYSCORE", keys.deadlines, f"({now_ms}", "+inf", "LIMIT", 0, _MOST_LEASES)
-    (reply,) = yield Reads((command,))
-    members = [member.decode(errors="replace") for member in checked(keys.deadlines, reply)]
+    members = [member.decode(errors="replace") for member in (yield from read(*command))]
     return [(name, broker_id) for name, _, broker_id in (member.rpartition(":") for member in members)]
 
 
 def _clusters(keys: Keys) -> Plan[Mapping[str, str]]:
     """Return the cluster of every broker name that was ever registered."""
-    (reply,) = yield Reads((("HGETALL", keys.brokers),))
-    found = checked(keys.brokers, reply)
+    found = yield from read("HGETALL", keys.brokers)
     return {name.decode(): of.decode(errors="replace") for name, of in found.items() if codec.is_text(name)}
 
 
@@ -131,8 +129,7 @@ def _topics(keys: Keys, wanted: str, rows: int) -> Plan[Names]:
     """Count the topics, and those that are wanted; page by page, so that a loop goes on meanwhile."""
     seen, found, cursor = set[bytes](), set[str](), 0
     while True:
-        (page,) = yield Reads((("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT),))
-        cursor, members = checked(keys.topics, page)
+        cursor, members = yield from read("SSCAN", keys.topics, cursor, "COUNT", _SCAN_COUNT)
         seen.update(members)
         names = (member.decode() for member in members if codec.is_text(member))
         found.update(name for name in names if wanted in name.casefold())

@@ -12,7 +12,7 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, InvalidInput, RegistryError, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, DataVersion, Registration, TopicConfig
-from .base import Call, Command, ErrorReply, Plan, Reads, checked
+from .base import Call, Command, ErrorReply, Plan, Reads, read
 from .leases import RESTARTED, SUCCESSOR, activate, activated, activation, claim
 from .table import (
     FRONTS_AT_ONCE,
@@ -166,8 +166,7 @@ def _one_change(write: Write, held: Registration, topic: TopicConfig) -> Plan[Ta
     known = topic.topic_name in held.topics
     knows_all = held.complete and write.is_master  # a slave completes a table of which it knows a part
     if not known and not knows_all:
-        (reply,) = yield Reads((("HEXISTS", write.table_key, topic.topic_name),))
-        known = bool(checked(write.table_key, reply))
+        known = bool((yield from read("HEXISTS", write.table_key, topic.topic_name)))
     new = {topic.topic_name: codec.encode_config(topic)}
     return TableDifference(changed=new) if known else TableDifference(added=new)
 
@@ -213,8 +212,7 @@ def _look_around(write: Write, held: Registration | None, rest: Rest) -> Plan[_A
     )
     fields: Mapping[bytes, bytes] = {}
     if known is None or servers is None or (may_write and not write.is_master):
-        (reply,) = yield Reads((("HGETALL", write.broker_key),))
-        fields = checked(write.broker_key, reply)
+        fields = yield from read("HGETALL", write.broker_key)
     former_ids: Sequence[int] = ()
     if known is None:
         former_ids = codec.ids_of_address(fields, broker.address, broker.broker_id)
@@ -230,8 +228,7 @@ def _are_alive(write: Write, fields: Mapping[bytes, bytes]) -> Plan[bool]:
     """Return whether a replica of the group has a lease, at whichever address."""
     members = codec.decode_group(write.broker.broker_name, fields).broker_ids
     leases = [write.lease_key(of) for of in sorted({*members, write.broker.broker_id})]
-    (alive,) = yield Reads((("EXISTS", *leases),))
-    return bool(checked(leases[0], alive))
+    return bool((yield from read("EXISTS", *leases)))
 
 
 def _seniors(
@@ -244,10 +241,8 @@ def _seniors(
     members = codec.decode_group(write.broker.broker_name, fields).broker_ids
     lower = {of for of in (MASTER_ID, *members) if of < own_id} - {*former_ids}
     seniors = [write.lease_key(of) for of in sorted(lower)]
-    if not seniors:
-        return []
-    (alive,) = yield Reads((("EXISTS", *seniors),))
-    return None if checked(seniors[0], alive) else seniors
+    alive = bool(seniors) and (yield from read("EXISTS", *seniors))
+    return None if alive else seniors
 
 
 def _refuse_to_end(write: Write, former_ids: Sequence[int]) -> Plan[None]:

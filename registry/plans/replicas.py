@@ -12,10 +12,10 @@ from ..checks import check_broker_name
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import EXPIRED, MASTER_ID, Change, ChangeKind, Group, MemberTraits
-from .base import Command, Plan, Reads, checked, clock_us, unless_foreign
+from .base import Command, Plan, Reads, checked, clock_us, noted, read, unless_foreign
 from .changes import NEWEST, newest_changes
 from .expiry import whole_ms
-from .routes import Listing, mget
+from .routes import Listing, broker_names, mget
 
 _AT_ONCE: Final = 1_000
 _NO_TRAITS: Final = MemberTraits()
@@ -31,10 +31,9 @@ def table_sizes(keys: Keys) -> Plan[Listing[list[tuple[str, int]]]]:
 
     A table of another type has 0; reading it raises CorruptData.
     """
-    (reply,) = yield Reads((("HKEYS", keys.brokers),))
     names: list[str] = []
     corrupt: list[CorruptData] = []
-    for raw in checked(keys.brokers, reply):
+    for raw in (yield from read("HKEYS", keys.brokers)):
         name = raw.decode(errors="backslashreplace")
         try:
             check_broker_name(name if codec.is_text(raw) else None)
@@ -69,9 +68,7 @@ def table_page(keys: Keys, name: str, cursor: int, count: int) -> Plan[tuple[int
 
     A topic may come twice, and one that comes or goes meanwhile may be missing.
     """
-    key = keys.broker_topics(name)
-    (reply,) = yield Reads((("HSCAN", key, cursor, "COUNT", count),))
-    following, page = checked(key, reply)
+    following, page = yield from read("HSCAN", keys.broker_topics(name), cursor, "COUNT", count)
     return int(following), page
 
 
@@ -154,11 +151,7 @@ def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Li
     corrupt: list[CorruptData] = []
     found: list[tuple[Group, int, Mapping[bytes, bytes]]] = []
     for name, reply in zip(names, replies, strict=True):
-        try:
-            fields: Mapping[bytes, bytes] = checked(keys.broker(name), reply)
-        except CorruptData as error:
-            corrupt.append(error)
-            fields = {}
+        fields: Mapping[bytes, bytes] = noted(keys.broker(name), reply, corrupt) or {}
         group = codec.decode_group(name, fields)
         ids = codec.replica_ids(fields) or ((MASTER_ID,) if bare else ())
         found += [(group, broker_id, fields) for broker_id in ids]
@@ -207,8 +200,7 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[list[Replica]]]:
     Reads all groups, and unless `since` is false the change stream, from its end until it has told of every
     replica: it knows since when they are what they are, the reasons, and the addresses of the dead.
     """
-    (reply,) = yield Reads((("HKEYS", keys.brokers),))
-    names = sorted(name.decode(errors="replace") for name in checked(keys.brokers, reply))
+    names = yield from broker_names(keys)
     if not names:
         return Listing([], ())
     listing = yield from replicas(keys, names, bare=True)
@@ -217,16 +209,12 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[list[Replica]]]:
     *counts, kind = yield Reads([*lengths, ("TYPE", keys.deadlines)])
     if kind not in (b"zset", b"none"):
         corrupt.append(CorruptData(keys.deadlines, f"is a {kind.decode()}, not the leases' deadlines"))
-    topics: dict[str, int] = {}
-    for name, count in zip(names, counts, strict=True):
-        try:
-            topics[name] = checked(keys.broker_topics(name), count)
-        except CorruptData as error:
-            corrupt.append(error)
+    both = zip(names, counts, strict=True)
+    topics = {name: noted(keys.broker_topics(name), count, corrupt) or 0 for name, count in both}
     members = [(found.broker_name, found.broker_id) for found in listing.found]
     told = yield from _told(keys, set(members) if since else set(), corrupt)
     entries = [
-        _entry(found, topics.get(found.broker_name, 0), told.get(member, ()))
+        _entry(found, topics[found.broker_name], told.get(member, ()))
         for found, member in zip(listing.found, members, strict=True)
     ]
     return Listing(entries, tuple(corrupt))

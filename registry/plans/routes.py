@@ -13,7 +13,7 @@ from ..checks import several
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import MASTER_ID, BrokerData, Group, MemberTraits, Perm, QueueData, TopicRoute
-from .base import Command, Plan, Reads, checked
+from .base import Command, Plan, Reads, checked, noted, read
 
 T = TypeVar("T")
 
@@ -95,10 +95,15 @@ class Listing(Generic[T]):
     corrupt: tuple[CorruptData, ...]
 
 
+def broker_names(keys: Keys) -> Plan[list[str]]:
+    """Return the names in the index of brokers, alive or not, sorted."""
+    names = yield from read("HKEYS", keys.brokers)
+    return sorted(name.decode(errors="replace") for name in names)
+
+
 def brokers(keys: Keys) -> Plan[Listing[list[BrokerData]]]:
     """Return the live brokers, sorted by name (RocketMQ: GET_BROKER_CLUSTER_INFO)."""
-    (reply,) = yield Reads((("HKEYS", keys.brokers),))
-    found = yield from groups(keys, [name.decode(errors="replace") for name in checked(keys.brokers, reply)])
+    found = yield from groups(keys, (yield from broker_names(keys)))
     return Listing([found.alive[name] for name in sorted(found.alive)], found.corrupt)
 
 
@@ -144,11 +149,8 @@ def _look_closer(
             corrupt.append(CorruptData(keys.topic(topic), f"is a {kind.decode()}, not a route index"))
     groups = {}
     for name, reply in zip(names, replies[len(absent) :], strict=True):
-        try:
-            fields = checked(keys.broker(name), reply)
-        except CorruptData as error:
-            corrupt.append(error)
-        else:
+        fields = noted(keys.broker(name), reply, corrupt)
+        if fields is not None:
             groups[name] = codec.decode_group(name, fields)
     return tuple(missing), groups
 

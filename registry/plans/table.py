@@ -15,7 +15,7 @@ from ..config import RegistryConfig
 from ..errors import CorruptData, InvalidInput, StaleEpoch
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, TopicConfig
-from .base import Call, Plan, Reads, Reply, checked, read_reply, unless_foreign
+from .base import Call, Plan, Reads, Reply, read, read_all, read_reply, unless_foreign
 from .routes import mget
 
 _SCAN_COUNT: Final = 500
@@ -197,11 +197,11 @@ def read_table(
     shapes: dict[bytes, bytes] = {}  # one object for all topics of a shape
     cursor: int = 0
     while True:
-        token, page = yield Reads(
+        token, page = yield from read_all(
             (("HGET", write.broker_key, "token"), ("HSCAN", key, cursor, "COUNT", _SCAN_COUNT))
         )
-        cursor, fields = checked(key, page)
-        tokens.append(checked(write.broker_key, token))
+        cursor, fields = page
+        tokens.append(token)
         for name, value in fields.items():
             # A name that is no UTF-8 came from somebody else: it is no topic, and cannot be removed as one.
             if codec.is_text(name):
@@ -219,13 +219,12 @@ def read_topics(
 ) -> Plan[tuple[str, dict[str, bytes]]]:
     """Return the name of the stored table, read before its topics, and what it has of the given ones."""
     key, stored = write.table_key, dict[str, bytes]()
-    (token,) = yield Reads((("HGET", write.broker_key, "token"),))
+    token = yield from read("HGET", write.broker_key, "token")
     names = iter(topics)
     while part := [*islice(names, _SCAN_COUNT)]:
-        (reply,) = yield Reads((("HMGET", key, *part),))
-        found = zip(part, checked(key, reply), strict=True)
+        found = zip(part, (yield from read("HMGET", key, *part)), strict=True)
         stored.update((name, value) for name, value in found if value is not None)
-    return _token(write.broker_key, checked(write.broker_key, token)), stored
+    return _token(write.broker_key, token), stored
 
 
 def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:

@@ -75,6 +75,27 @@ def mend_listing(keys: Keys, listing: str, name: str, of: Sequence[str]) -> Call
     return Call(scripts.MEND_LISTING, (listing, keys.schema, of[0], of[-1]), arguments)
 
 
+def mend_field(
+    config: RegistryConfig,
+    name: str,
+    field: bytes,
+    old: bytes,
+    new: bytes,
+    record: bytes = b"",
+    seen: tuple[bytes, int, bytes] = (b"", MASTER_ID, b""),
+) -> Call:
+    """Return what writes a field of a group, or removes it (new = nothing), unless it has changed.
+
+    `seen` is the lease of its replica, the id, and the epoch, which must be the same too; nothing = any.
+    """
+    keys, (lease, broker_id, epoch) = Keys(config.namespace), seen
+    return Call(
+        scripts.MEND_FIELD,
+        (keys.broker(name), keys.changes, keys.schema, keys.lease(name, broker_id), keys.brokers),
+        (field, old, new, record, config.feed_bounds, lease, broker_id, epoch, name),
+    )
+
+
 class Checks:
     """The checks of one registry, but for those of its route index."""
 
@@ -105,12 +126,13 @@ class Checks:
                 elif problem:
                     text = f"its field {part!r} is {value[:80]!r}: {problem}"
                     # Its owner's next heartbeat finds it missing, and registers.
-                    cure = self._field(broker_name, part, value, known if part == b"cluster" else b"")
+                    new = known if part == b"cluster" else b""
+                    cure = mend_field(self._config, broker_name, part, value, new)
                     yield found(DifferenceKind.FIELD_CORRUPT, text=text, cure=cure)
             if b"cluster" not in fields and any(name.startswith(b"member:") for name in fields):
                 text = "has members and no cluster"
                 text += "" if known else "; the broker brings it when it registers"
-                again = self._field(broker_name, b"cluster", b"", known) if known else None
+                again = mend_field(self._config, broker_name, b"cluster", b"", known) if known else None
                 yield found(DifferenceKind.FIELD_CORRUPT, text=text, cure=again)
             if listed is None:
                 cure = self._broker_listing(broker_name)
@@ -225,7 +247,7 @@ class Checks:
         field = b"member:%d" % broker_id
         held = codec.decode_lease(lease) if isinstance(lease, bytes) else None
         if held is None or str(held[0]).encode() != epoch:
-            return self._field(name, field, stored or b"", b"")
+            return mend_field(self._config, name, field, stored or b"", b"")
         try:
             broker = Broker(name, held[1], broker_id, (cluster or b"").decode() or "DefaultCluster")
         except (InvalidInput, UnicodeDecodeError):
@@ -240,27 +262,7 @@ class Checks:
             **self._config.signature,
         )
         new, record, seen = codec.encode_member(broker), codec.encode_change(up), (lease, broker_id, epoch)
-        return self._field(name, field, stored or b"", new, record, seen)
-
-    def _field(
-        self,
-        name: str,
-        field: bytes,
-        old: bytes,
-        new: bytes,
-        record: bytes = b"",
-        seen: tuple[bytes, int, bytes] = (b"", MASTER_ID, b""),
-    ) -> Call:
-        """Return what writes a field of a group, or removes it (new = nothing), unless it has changed.
-
-        `seen` is the lease of its replica, the id, and the epoch, which must be the same too; nothing = any.
-        """
-        keys, (lease, broker_id, epoch) = self._keys, seen
-        return Call(
-            scripts.MEND_FIELD,
-            (keys.broker(name), keys.changes, keys.schema, keys.lease(name, broker_id), keys.brokers),
-            (field, old, new, record, self._config.feed_bounds, lease, broker_id, epoch, name),
-        )
+        return mend_field(self._config, name, field, stored or b"", new, record, seen)
 
     def deadline(self, broker_name: str, broker_id: int) -> Check:
         """Return the check whether a lease ended unannounced, too long ago or before its deadline."""
