@@ -40,26 +40,24 @@ async def test_a_first_registration_that_dies_shows_no_address_and_the_next_comp
     assert await queues_of(chunked) == dict.fromkeys(NAMES, 4)
 
 
+@pytest.mark.parametrize(
+    ("restarted", "count", "queues"),
+    [(False, 9, 8), (True, 10, 2)],
+    ids=["the same owner", "a restarted one"],
+)
 @pytest.mark.parametrize("steps", range(1, 5))
-async def test_an_update_that_dies_is_completed_by_the_same_owner(chunked: Store, steps: int) -> None:
-    held = await chunked.register(broker(), topics(10))
-    wanted = table(9, queues=8)
-    with pytest.raises(Crash):
-        await chunked.run(interrupted(plans.register(chunked.config, broker(), wanted, held=held), steps))
-    held = await chunked.register(broker(), wanted, held=held)
-    assert await queues_of(chunked) == dict.fromkeys(NAMES[:9], 8)
-    await chunked.register(broker(), topics(10), held=held)
-    assert await queues_of(chunked) == dict.fromkeys(NAMES, 4)
-
-
-@pytest.mark.parametrize("steps", range(1, 5))
-async def test_an_update_that_dies_is_completed_by_a_restarted_owner(chunked: Store, steps: int) -> None:
+async def test_an_update_that_dies_is_completed(
+    chunked: Store, steps: int, count: int, queues: int, *, restarted: bool
+) -> None:
     held = await chunked.register(broker(), topics(10))
     plan = plans.register(chunked.config, broker(), table(9, queues=8), held=held)
     with pytest.raises(Crash):
         await chunked.run(interrupted(plan, steps))
-    await chunked.register(broker(), topics(10, queues=2))
-    assert await queues_of(chunked) == dict.fromkeys(NAMES, 2)
+    wanted = topics(count, queues=queues)
+    held = await chunked.register(broker(), wanted, held=None if restarted else held)
+    assert await queues_of(chunked) == dict.fromkeys(NAMES[:count], queues)
+    await chunked.register(broker(), topics(10), held=held)
+    assert await queues_of(chunked) == dict.fromkeys(NAMES, 4)
 
 
 async def test_a_chunk_whose_answer_was_lost_is_not_written_twice(chunked: Store, admin: redis.Redis) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -388,19 +388,22 @@ def test_keys_of_another_type_are_named(store: RouteStore, admin: redis.Redis) -
     assert store.keys.deadlines in finding.text
 
 
-@pytest.mark.parametrize("schema", ["99", "none"])
-def test_a_schema_that_is_not_ours_is_found(store: RouteStore, admin: redis.Redis, schema: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "plant", "expected"),
+    [
+        ("schema", lambda admin, keys: admin.set(keys.schema, "99"), ERROR),
+        ("schema", lambda admin, keys: admin.set(keys.schema, "none"), ERROR),
+        ("feed", lambda admin, keys: admin.delete(keys.changes), WARNING),
+    ],
+    ids=["a newer schema", "a schema that is none", "a feed that somebody deleted"],
+)
+def test_a_key_that_is_not_as_the_registry_left_it_is_found(
+    store: RouteStore, admin: redis.Redis, what: str, plant: Callable[..., object], expected: Severity
+) -> None:
     store.register(broker(), topics(1))
-    assert severity(store, "schema") is OK
-    admin.set(store.keys.schema, schema)
-    assert severity(store, "schema") is ERROR
-
-
-def test_a_feed_that_somebody_deleted_is_found(store: RouteStore, admin: redis.Redis) -> None:
-    store.register(broker(), topics(1))
-    assert severity(store, "feed") is OK
-    admin.delete(store.keys.changes)
-    assert severity(store, "feed") is WARNING
+    assert severity(store, what) is OK
+    plant(admin, store.keys)
+    assert severity(store, what) is expected
 
 
 def test_a_feed_that_others_bound_otherwise_is_told(store: RouteStore, admin: redis.Redis) -> None:

@@ -9,7 +9,7 @@ import redis
 
 from sharedroutes.registry import RouteStore
 from sharedroutes.registry.plans import fronts
-from tests.fix_redis import KINDS, offences
+from tests.fix_redis import offences
 from tests.registry.builders import broker, topics
 
 Plant = Callable[[redis.Redis], object]
@@ -23,18 +23,6 @@ OFFENCES: dict[str, Plant] = {
     "{ns}:hints": lambda admin: admin.zadd("{ns}:hints", {"broker-a client-1": 1}),
     "{ns}:broker:b": lambda admin: admin.hset("{ns}:broker:b", "f", "v") and admin.expire("{ns}:broker:b", 9),
 }
-
-
-def test_the_design_lists_all_kinds_of_keys() -> None:
-    assert len(KINDS) == 16
-    assert [kind.pattern.pattern for kind in KINDS if kind.expires] == [
-        r"\{[A-Za-z0-9_.:-]+\}:lease:[^:]+:\d+",
-        r"\{[A-Za-z0-9_.:-]+\}:sweeper",
-        r"\{[A-Za-z0-9_.:-]+\}:sessions:[^:]+:\d+",
-        r"\{[A-Za-z0-9_.:-]+\}:fronts",
-        r"\{[A-Za-z0-9_.:-]+\}:prober",
-        r"\{[A-Za-z0-9_.:-]+\}:hints",
-    ]
 
 
 def test_what_the_registry_writes_is_no_offence(admin: redis.Redis) -> None:

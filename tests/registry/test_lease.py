@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import redis
 
-from sharedroutes.registry import BrokerData, ChangeKind, LeaseStatus, Registration, plans
+from sharedroutes.registry import BrokerData, ChangeKind, LeaseStatus, plans
 from sharedroutes.registry.plans import Batch
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, table, topics
@@ -71,11 +71,6 @@ async def test_the_deadline_of_a_lease_is_noted_by_register_and_heartbeat(
     assert abs(noted - real) <= 1
 
 
-async def test_an_unregister_takes_the_deadline_away(store: Store, admin: redis.Redis) -> None:
-    await store.unregister(await store.register(broker(), topics(1)))
-    assert admin.zcard(store.keys.deadlines) == 0
-
-
 async def test_a_heartbeat_announces_nothing(store: Store, admin: redis.Redis) -> None:
     held = await store.register(broker(), topics(1))
     with unchanged(admin, but=store.keys.deadlines):
@@ -121,43 +116,33 @@ async def test_a_heartbeat_says_that_the_lease_is_lost_and_the_registration_in_h
     assert list(await store.routes(["t0"])) == ["t0"]
 
 
-async def with_another_table(store: Store, admin: redis.Redis, token: str | None) -> Registration:
-    """Return the registration of a broker whose table in the store is not the one it wrote."""
-    held = await store.register(broker(), topics(3))
-    key = store.keys.broker("broker-a")
-    if token is None:
-        admin.hdel(key, "token")
-    else:
-        admin.hset(key, "token", token)
-    admin.hset(store.keys.broker_topics("broker-a"), "t1", "1 1 6 0")
-    return held
-
-
 @pytest.mark.parametrize("token", [None, "1.1"], ids=["lost", "of another write"])
-async def test_a_heartbeat_tells_when_the_table_is_not_the_one_its_owner_wrote(
+async def test_a_heartbeat_tells_when_the_table_is_not_the_one_its_owner_wrote_who_then_writes_it_again(
     store: Store, admin: redis.Redis, token: str | None
 ) -> None:
-    held = await with_another_table(store, admin, token)
+    held = await store.register(broker(), topics(3))
+    group, table = store.keys.broker("broker-a"), store.keys.broker_topics("broker-a")
     lease = store.keys.lease("broker-a", 0)
+    if token is None:
+        admin.hdel(group, "token")
+    else:
+        admin.hset(group, "token", token)
+    admin.hset(table, "t1", "1 1 6 0")
     admin.pexpire(lease, 5_000)
     assert await store.heartbeat(held) is LeaseStatus.TABLE_LOST
     assert admin.pttl(lease) > 5_000
-
-
-@pytest.mark.parametrize("token", [None, "1.1"], ids=["lost", "of another write"])
-async def test_a_lost_table_is_written_again_by_the_registration_in_hand(
-    store: Store, admin: redis.Redis, token: str | None
-) -> None:
-    held = await with_another_table(store, admin, token)
     held = await store.register(broker(), topics(3), held=held)
-    assert admin.hget(store.keys.broker_topics("broker-a"), "t1") == b"4 4 6 0"
+    assert admin.hget(table, "t1") == b"4 4 6 0"
     assert await store.heartbeat(held) is LeaseStatus.OK
 
 
-async def test_an_unregistered_broker_disappears_at_once_and_is_announced(store: Store) -> None:
+async def test_an_unregistered_broker_disappears_at_once_and_is_announced(
+    store: Store, admin: redis.Redis
+) -> None:
     held = await store.register(broker(), topics(2))
     position = (await store.changes_since()).position
     assert await store.unregister(held, reason="maintenance")
+    assert admin.zcard(store.keys.deadlines) == 0
     assert await store.routes(["t0", "t1"]) == {}
     assert await store.brokers() == []
     (change,) = (await store.changes_since(position)).changes

@@ -126,14 +126,6 @@ def test_the_primary_is_left_again_after_a_while() -> None:
     assert fall_back(where, 30.1) == ""  # no replica is there: it is the primary for as long again
 
 
-def test_a_primary_that_is_not_the_one_that_is_named_is_left() -> None:
-    # A replica that was made a primary, or one that was started without `replicaof`: it may be empty.
-    where = reading()
-    used = at_a_replica(where)
-    assert where.odd_role(AS_PRIMARY, used, 0.0) != ""
-    assert where.current is None
-
-
 # --- a replica that is behind ------------------------------------------------------------------------------
 
 
@@ -181,11 +173,16 @@ def test_the_primary_is_believed_whatever_it_lacks() -> None:
 # --- a replica that does not hear its primary --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("link", [b"connect", b"connecting", b"sync", b"handshake"])
-def test_a_replica_that_lost_its_primary_is_left(link: bytes) -> None:
+@pytest.mark.parametrize(
+    "role",
+    # A primary that is not the one that is named was a replica; it may be empty.
+    [AS_PRIMARY, *(as_replica(link=link) for link in (b"connect", b"connecting", b"sync", b"handshake"))],
+    ids=str,
+)
+def test_a_replica_that_lost_its_primary_or_has_become_one_is_left(role: list[Any]) -> None:
     where = reading()
     used = at_a_replica(where)
-    assert where.odd_role(as_replica(link=link), used, 1.0) != ""
+    assert where.odd_role(role, used, 1.0) != ""
     assert where.current is None
 
 

@@ -12,8 +12,6 @@ import redis
 from sharedroutes.registry import (
     Broker,
     BrokerData,
-    DataVersion,
-    InvalidInput,
     LeaseStatus,
     QueueData,
     RegistryConfig,
@@ -238,25 +236,3 @@ async def test_a_table_that_its_owner_changes_in_place_is_written_too(store: Sto
     del own["t0"]
     await store.register(broker(), own, held=held)
     assert await store.topics() == ["new", "t1"]
-
-
-async def test_the_version_of_the_brokers_table_is_stored(store: Store, admin: redis.Redis) -> None:
-    await store.register(broker(), topics(1), version=DataVersion(timestamp=5, counter=7))
-    stored = admin.hget(store.keys.broker("broker-a"), "version:0")
-    assert stored == b"0 5 7"
-
-
-async def test_a_topic_that_stands_twice_is_refused_and_nothing_is_sent(
-    store: Store, admin: redis.Redis
-) -> None:
-    with pytest.raises(InvalidInput, match="twice"):
-        await store.register(broker(), [TopicConfig("t"), TopicConfig("t")])
-    assert dump(admin) == {}
-
-
-async def test_a_script_that_the_server_forgot_is_sent_again(store: Store, admin: redis.Redis) -> None:
-    held = None
-    for number in range(1, 4):
-        admin.script_flush()
-        held = await store.register(broker(), topics(number), held=held)
-    assert await store.topics() == ["t0", "t1", "t2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -423,34 +424,43 @@ async def test_progress_is_told_and_ends_at_its_total(store: Store) -> None:
     assert len(told) > 5
 
 
-async def test_registrations_while_it_looks_are_no_differences(store: Store, redis_url: str) -> None:
-    """Two owners change everything all the time; verify, and rebuild, find nothing to say."""
-    idle = Broker("broker-b", ADDRESS, heartbeat_timeout_ms=3_600_000)  # nobody renews its lease
-    await store.register(idle, topics(300))
-    stop = asyncio.Event()
+class Churn:
+    """Two owners, each in a thread, that change their whole tables all the time until they are stopped."""
 
-    def churn(name: str, address: str) -> int:
-        rounds = 0
-        with RouteStore.from_url(redis_url, RegistryConfig(chunk_topics=50)) as own:
-            held = own.register(broker(name, address=address), topics(200))
-            while not stop.is_set():
+    def __init__(self, url: str, *, unregisters: bool) -> None:
+        self._url = url
+        self._unregisters = unregisters
+        self._stop = threading.Event()
+        self._owners = [asyncio.create_task(asyncio.to_thread(self._change, number)) for number in (1, 2)]
+
+    def _change(self, number: int) -> int:
+        rounds, own = 0, broker(f"churn-{number}", address=f"10.0.1.{number}:1")
+        with RouteStore.from_url(self._url, RegistryConfig(chunk_topics=50)) as store:
+            held = store.register(own, topics(200))
+            while not self._stop.is_set():
                 rounds += 1
-                first = 37 * rounds % 200
-                held = own.register(
-                    broker(name, address=address), topics(200, first=first, queues=1 + rounds % 4), held=held
-                )
-                if rounds % 3 == 0:
-                    own.unregister(held)
-                    held = own.register(broker(name, address=address), topics(150))
+                wanted = topics(200, first=37 * rounds % 100, queues=1 + rounds % 4)
+                held = store.register(own, wanted, held=held)
+                if self._unregisters and rounds % 3 == 0:
+                    store.unregister(held)
+                    held = store.register(own, topics(150))
         return rounds
 
-    churners = [asyncio.create_task(asyncio.to_thread(churn, f"churn-{n}", f"10.0.1.{n}:1")) for n in (1, 2)]
-    found = []
+    async def stop(self) -> None:
+        """Stop them, and see that they have changed something."""
+        self._stop.set()
+        assert min(await asyncio.gather(*self._owners)) > 3
+
+
+async def test_registrations_while_it_looks_are_no_differences(store: Store, redis_url: str) -> None:
+    """Verify, and rebuild, find nothing to say."""
+    idle = Broker("broker-b", ADDRESS, heartbeat_timeout_ms=3_600_000)  # nobody renews its lease
+    await store.register(idle, topics(300))
+    churn, found = Churn(redis_url, unregisters=True), list[Difference]()
     for _ in range(15):
         found += await differences(store)
         found += await everything(store.admin.rebuild())
-    stop.set()
-    assert min(await asyncio.gather(*churners)) > 3
+    await churn.stop()
     assert found == []
     assert await differences(store) == []
 
@@ -458,26 +468,12 @@ async def test_registrations_while_it_looks_are_no_differences(store: Store, red
 async def test_rebuild_and_registrations_at_once_end_right(
     store: Store, redis_url: str, admin: redis.Redis
 ) -> None:
-    stop = asyncio.Event()
-
-    def churn(name: str) -> int:
-        rounds = 0
-        with RouteStore.from_url(redis_url, RegistryConfig(chunk_topics=50)) as own:
-            held = own.register(broker(name), topics(200))
-            while not stop.is_set():
-                rounds += 1
-                held = own.register(
-                    broker(name), topics(200, first=rounds % 100, queues=1 + rounds % 4), held=held
-                )
-        return rounds
-
-    churners = [asyncio.create_task(asyncio.to_thread(churn, f"churn-{n}")) for n in (1, 2)]
+    churn = Churn(redis_url, unregisters=False)
     for number in range(8):
         admin.delete(*(KEYS.topic(f"t{n}") for n in range(number, 250, 3)))
         admin.set(KEYS.topic(f"t{number}"), "broker-z 1 1 6 0")
         await everything(store.admin.rebuild())
-    stop.set()
-    assert min(await asyncio.gather(*churners)) > 3
+    await churn.stop()
     await everything(store.admin.rebuild())
     assert await differences(store) == []
     routes = await store.routes([f"t{n}" for n in range(100, 200)])
