@@ -72,28 +72,30 @@ def _within(changes: Iterable[Change], after_ms: int, until_ms: int) -> list[Cha
     return [change for change in changes if after_ms < ms_of(change) <= until_ms]
 
 
-def _span(since_ms: int, until_ms: int) -> Span:
-    return since_ms or None, None if until_ms == END_MS else until_ms
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Between:
+    """A question about a time, by default about all of it."""
+
+    since_ms: int = 0
+    until_ms: int = END_MS
+
+    @property
+    def span(self) -> Span:
+        """From when to when it is about."""
+        return self.since_ms or None, None if self.until_ms == END_MS else self.until_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicHistory:
+class TopicHistory(_Between):
     """What happened to a topic, and to the brokers that had it at that time."""
 
     topic: str
-    since_ms: int = 0
-    until_ms: int = END_MS
 
     columns: ClassVar = (
         *_HEAD,
         Column("serving", "array<string>", "the brokers that take messages for the topic after it"),
         *_TAIL,
     )
-
-    @property
-    def span(self) -> Span:
-        """From when to when it is about."""
-        return _span(self.since_ms, self.until_ms)
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, in order of time."""
@@ -112,12 +114,10 @@ class TopicHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHistory:
+class BrokerHistory(_Between):
     """What happened to a broker."""
 
     broker: str
-    since_ms: int = 0
-    until_ms: int = END_MS
 
     columns: ClassVar = (
         *_HEAD,
@@ -125,11 +125,6 @@ class BrokerHistory:
         Column("topics", "bigint", "how many topics it is known to have after it"),
         *_TAIL,
     )
-
-    @property
-    def span(self) -> Span:
-        """From when to when it is about."""
-        return _span(self.since_ms, self.until_ms)
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, in order of time."""

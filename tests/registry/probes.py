@@ -94,6 +94,12 @@ def unchanged(admin: redis.Redis, *, but: str = "") -> Iterator[None]:
     assert dump(admin, but=but) == before
 
 
+def clock_ms(admin: redis.Redis) -> int:
+    """Return the server's time, ms since 1970."""
+    seconds, microseconds = admin.time()
+    return seconds * 1_000 + microseconds // 1_000
+
+
 async def addresses(store: Store, topic: str = "t0") -> set[str | None]:
     """Return the addresses of the masters in the route of a topic."""
     routes = await store.routes([topic])

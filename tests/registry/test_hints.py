@@ -14,17 +14,12 @@ from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans.client_hints import MAX_HINTS_OF_A_BROKER, MAX_HINTS_OF_A_CLIENT
 from tests.fix_redis import Store
 from tests.registry.builders import broker, broker_names, names, topics
-from tests.registry.probes import dump
+from tests.registry.probes import clock_ms, dump
 from tests.support import await_until
 
 KEY = Keys("sharedroutes").hints
 MAX_HINTS = 512
 LONGEST_S = 60
-
-
-def clock_ms(admin: redis.Redis) -> int:
-    seconds, microseconds = admin.time()
-    return seconds * 1000 + microseconds // 1000
 
 
 async def give(store: Store, *brokers: str, by: str = "client-1", ttl_s: float = 60.0) -> dict[str, str]:

@@ -34,6 +34,7 @@ from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.registry.compared import Compared, Run
 from tests.registry.going import CONFIG, KEYS
 from tests.registry.model_of_table import SYNC_TOPIC, Answer, Copy, TableModel
+from tests.registry.probes import clock_ms
 from tests.support import ASKED_EXAMPLES, examples, wait_until
 
 SHORT_TTL_MS: Final = 50
@@ -313,8 +314,7 @@ class RegistryMachine(Compared):
             held = Registration(replace(silent, broker_name=name), epoch, group.token or "", {})
             assert self.run(plans.heartbeat(CONFIG, held)) is LeaseStatus.OK
         else:  # fenced since: time goes by until its lease ends
-            seconds, microseconds = self.admin.time()
-            ends_ms = seconds * 1000 + microseconds // 1000
+            ends_ms = clock_ms(self.admin)
             self.admin.zadd(KEYS.deadlines, {KEYS.lease_member(name, broker_id): ends_ms})
             self.admin.pexpireat(KEYS.lease(name, broker_id), ends_ms)
 

@@ -31,6 +31,7 @@ from sharedroutes.registry import (
 )
 from sharedroutes.registry.sweep_policy import SweepPolicy
 from tests.registry.builders import OTHER_ADDRESS, broker
+from tests.registry.probes import clock_ms
 from tests.support import await_until
 
 LOGGER: Final = "sharedroutes.registry"
@@ -354,8 +355,7 @@ async def test_without_events_a_deleted_lease_is_announced_at_its_deadline(
     sweeping: SweeperMaker, redis_url: str, lasting: RouteStore, admin: redis.Redis
 ) -> None:
     lasting.register(broker(), [])
-    seconds, microseconds = admin.time()
-    deadline_ms = seconds * 1000 + microseconds // 1000 + 300
+    deadline_ms = clock_ms(admin) + 300
     async with sweeping(redis_url):
         await until_elected(lasting)
         with admin.pipeline(transaction=True) as at_once:

@@ -19,7 +19,7 @@ from sharedroutes.registry.plans.repair.differences import Difference, Differenc
 from tests.fix_redis import KINDS, Store, StoreMaker
 from tests.markdown import page
 from tests.registry.builders import ADDRESS, broker, topics
-from tests.registry.probes import unchanged
+from tests.registry.probes import clock_ms, unchanged
 from tests.registry.repairs import differences, everything, register_two
 
 KEYS: Final = Keys("sharedroutes")
@@ -43,12 +43,6 @@ class Case:
     plant: Plant
     found: tuple[tuple[DifferenceKind, str], ...]
     mendable: bool = True
-
-
-def now_ms(admin: redis.Redis) -> int:
-    """Return the server's time: an end that is just over, and is not overdue for another two seconds."""
-    seconds, microseconds = admin.time()
-    return seconds * 1_000 + microseconds // 1_000
 
 
 def mendable(kind: DifferenceKind, key: str, plant: Plant) -> Case:
@@ -178,7 +172,8 @@ CASES: Final[dict[str, Case]] = {
         GROUP_A,
         lambda admin: (
             admin.hset(GROUP_A, "member:7", "{"),
-            admin.zadd(KEYS.deadlines, {"broker-a:7": now_ms(admin)}),
+            # An end that is just over is not overdue for another two seconds.
+            admin.zadd(KEYS.deadlines, {"broker-a:7": clock_ms(admin)}),
         ),
     ),
     "a cluster that is lost": mendable(
