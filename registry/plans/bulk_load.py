@@ -11,7 +11,7 @@ from ..checks import check_broker_name
 from ..config import RegistryConfig
 from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
-from ..model import FORGOTTEN, MASTER_ID, Broker, Change, ChangeKind
+from ..model import FORGOTTEN, MASTER_ID, Broker, ChangeKind
 from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, read_all, script_reply
 from .leases import ANYBODY, SUCCESSOR, claim
 from .listings import owner
@@ -337,8 +337,7 @@ def forget(config: RegistryConfig, broker_name: str) -> Plan[int]:
 def _remove_group(write: Write, epoch: int, token: str, ids: tuple[int, ...]) -> Plan[bool]:
     """Remove the group and what is left of the table; False when the group has changed."""
     keys, name = write.keys, write.broker.broker_name
-    signed = write.config.signature
-    record = Change(kind=ChangeKind.DOWN, broker_name=name, epoch=epoch, reason=FORGOTTEN, **signed)
+    record = write.record(ChangeKind.DOWN, epoch, reason=FORGOTTEN)
     members = [word for broker_id in ids for word in (broker_id, keys.lease_member(name, broker_id))]
     call = Call(
         scripts.FORGET,
@@ -351,7 +350,7 @@ def _remove_group(write: Write, epoch: int, token: str, ids: tuple[int, ...]) ->
             keys.schema,
             *(write.lease_key(broker_id) for broker_id in ids),
         ),
-        (name, epoch, token, codec.encode_change(record), write.config.feed_bounds, *members),
+        (name, epoch, token, record, write.config.feed_bounds, *members),
     )
     status, *rest = yield from script_reply(call)
     if status == "fenced":

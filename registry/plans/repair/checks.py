@@ -13,10 +13,10 @@ from ...checks import check_address, check_name
 from ...config import RegistryConfig
 from ...errors import CorruptData, InvalidInput
 from ...keys import KeyKind, Keys
-from ...model import MASTER_ID, Broker, Change, ChangeKind
+from ...model import MASTER_ID, Broker, ChangeKind
 from ..base import Call, Command, Reply
 from ..expiry import late_ms
-from ..table import TOKEN
+from ..table import TOKEN, Write
 from .differences import FOREIGN, Check, Difference, DifferenceKind
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,16}")
@@ -252,16 +252,9 @@ class Checks:
             broker = Broker(name, held[1], broker_id, (cluster or b"").decode() or "DefaultCluster")
         except (InvalidInput, UnicodeDecodeError):
             broker = Broker(name, held[1], broker_id)
-        up = Change(
-            kind=ChangeKind.UP,
-            broker_name=name,
-            broker_id=broker_id,
-            epoch=held[0],
-            cluster=broker.cluster,
-            address=broker.address,
-            **self._config.signature,
-        )
-        new, record, seen = codec.encode_member(broker), codec.encode_change(up), (lease, broker_id, epoch)
+        write = Write.of(self._config, broker)
+        record = write.record(ChangeKind.UP, held[0], cluster=broker.cluster, address=broker.address)
+        new, seen = codec.encode_member(broker), (lease, broker_id, epoch)
         return mend_field(self._config, name, field, stored or b"", new, record, seen)
 
     def deadline(self, broker_name: str, broker_id: int) -> Check:
