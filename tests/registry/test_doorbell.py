@@ -154,11 +154,14 @@ async def test_a_cut_connection_never_loses_a_ring_unnoticed(store: Store, admin
         assert b'"kind":"down"' in await heard(bell)
 
 
-async def test_a_doorbell_outlives_a_restart_of_the_store(
-    make_store: StoreMaker, own_server: EmbeddedServer
+@pytest.mark.parametrize("has_begun", [False, True], ids=["comes up late", "is started anew"])
+async def test_a_doorbell_begins_whenever_the_store_comes_up(
+    make_store: StoreMaker, own_server: EmbeddedServer, *, has_begun: bool
 ) -> None:
     store = make_store(own_server.url)
-    async with listening(store) as bell:
+    async with contextlib.aclosing(store.doorbell()) as bell:
+        if has_begun:
+            assert await heard(bell) == SUBSCRIBED
         own_server.kill()
         with pytest.raises(StoreUnavailable):
             await heard(bell)
@@ -166,18 +169,3 @@ async def test_a_doorbell_outlives_a_restart_of_the_store(
         assert await heard_despite_faults(bell) == SUBSCRIBED
         await store.register(broker(), [])
         assert b'"kind":"up"' in await heard(bell)
-
-
-async def test_a_doorbell_begins_when_the_store_comes_up_late(
-    make_store: StoreMaker, own_server: EmbeddedServer
-) -> None:
-    own_server.kill()
-    store = make_store(own_server.url)
-    bell = store.doorbell()
-    with pytest.raises(StoreUnavailable):
-        await bell.wait(0.2)
-    own_server.start()
-    assert await heard_despite_faults(bell) == SUBSCRIBED
-    await store.register(broker(), [])
-    assert b'"kind":"up"' in await heard(bell)
-    await bell.aclose()

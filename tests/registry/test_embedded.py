@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import signal
@@ -235,26 +234,19 @@ def test_another_server_at_its_port_is_reported_and_not_taken_for_its_own(binary
         assert answers(server.start().url)
 
 
-def test_several_servers_run_at_once_and_apart(binary: str) -> None:
-    with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(quick(binary=binary)) for _ in range(4)]
+def test_several_servers_that_threads_start_at_once_run_apart(binary: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        servers = list(pool.map(lambda _: quick(binary=binary).start(), range(4)))
+    try:
         assert len({server.port for server in servers}) == 4
         for server in servers:
             with client(server.url) as admin:
+                assert admin.info("server")["process_id"] == server.pid
                 admin.set("pid", server.pid)
         servers[0].kill()
         for server in servers[1:]:
             with client(server.url) as admin:
                 assert admin.get("pid") == str(server.pid).encode()
-
-
-def test_servers_started_by_many_threads_are_each_their_own(binary: str) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        servers = list(pool.map(lambda _: quick(binary=binary).start(), range(4)))
-    try:
-        for server in servers:
-            with client(server.url) as admin:
-                assert admin.info("server")["process_id"] == server.pid
     finally:
         for server in servers:
             server.stop()

@@ -19,6 +19,7 @@ async def test_an_empty_registry_has_no_routes_topics_or_brokers(store: Store) -
     assert await store.routes([]) == {}
     assert await store.topics() == []
     assert await store.brokers() == []
+    assert await whole(store) == Lookup()
 
 
 async def test_listings_are_sorted_and_show_live_brokers_alone(store: Store) -> None:
@@ -125,10 +126,6 @@ async def test_a_name_that_no_key_can_hold_is_refused(store: Store) -> None:
 
 async def whole(store: Store) -> Lookup:
     return await store.run(whole_table(store.keys))
-
-
-async def test_an_empty_registry_is_an_empty_table(store: Store) -> None:
-    assert await whole(store) == Lookup()
 
 
 async def test_the_table_holds_every_topic_and_every_broker(store: Store) -> None:
