@@ -36,7 +36,6 @@ from .faults.broker import Result
 from .faults.config import FaultConfig
 from .faults.memory import FaultMemory
 from .observers import Tell
-from .observers.events import BrokersSuspected
 from .selection import PublishView
 
 _log: Final = logging.getLogger("sharedroutes.client")
@@ -176,7 +175,7 @@ class HintBook:
     ) -> frozenset[str]:
         """Take the clients that cannot reach each broker; return the brokers in use that are suspected.
 
-        The most named come first, then those already suspected. It is the same object while nothing changes.
+        The most named come first, then those already suspected.
         When hints cannot be read, offer none: a suspicion ends unless it is confirmed.
         """
         names = frozenset(in_use)
@@ -188,9 +187,7 @@ class HintBook:
             voices = {name: self._others(name) for name in names if not self._reached(name, now)}
             named = [name for name, count in voices.items() if count >= self._config.quorum]
             named.sort(key=lambda name: (-voices[name], name not in self._suspected, name))
-            suspected = frozenset(named[: self._most(len(names))])
-            if suspected != self._suspected:
-                self._suspected = suspected
+            self._suspected = frozenset(named[: self._most(len(names))])
             return self._suspected
 
     def _forgive(self, broker_name: str) -> None:
@@ -252,7 +249,6 @@ class Brokers:
         faults, hints = self._configs
         self.faults = FaultMemory(faults, self._rng, self._tell)
         self.hints = None if hints is None else HintBook(hints, own_id(), self._rng)
-        self._suspected = NOBODY
 
     def pick(
         self, topic: str, view: PublishView, avoid: frozenset[str], now: float, key: str | bytes | None = None
@@ -291,18 +287,13 @@ class Brokers:
         if self.hints is not None:
             self.hints.ended(broker_name, now, answered=reachable)
 
-    def restarted(self, broker_name: str) -> None:
+    def restarted(self, broker_name: str, now: float) -> None:
         """Begin with a clean slate for a broker that was started anew."""
-        self.faults.forget(broker_name)
+        self.faults.forget(broker_name, now)
         if self.hints is not None:
             self.hints.forget(broker_name)
 
     def heard(self, hints: Mapping[str, frozenset[str]], in_use: Collection[str], now: float) -> None:
         """Take in what others say, if hints are wanted; nothing when it cannot be read."""
-        if self.hints is None:
-            return
-        suspected = self.hints.offer(hints, in_use, now)
-        if suspected != self._suspected:
-            self._suspected = suspected
-            self.faults.suspect(suspected)
-            self._tell(BrokersSuspected(tuple(sorted(suspected))))
+        if self.hints is not None:
+            self.faults.suspect(self.hints.offer(hints, in_use, now))

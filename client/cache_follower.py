@@ -106,9 +106,9 @@ class CacheFollower:
         with self._known.changing():
             changes = self._stream.heard(message, now)
             if changes is None:
-                self._known.take(self._stream.unrecorded(message))
+                self._known.take(self._stream.unrecorded(message), now)
             elif changes:
-                self._known.take(changes, decode_rows(self._stream.rows))
+                self._known.take(changes, now, decode_rows(self._stream.rows))
             if self._stream.pulse_at == now:
                 self._known.prove(now)
 
@@ -134,7 +134,7 @@ class CacheFollower:
                 freshness.lost(self._stream.id or "")
                 known.lose(now)
             else:
-                known.take(page.changes)
+                known.take(page.changes, now)
                 if page.corrupt:
                     freshness.missed_changes()
                     known.doubt(now)

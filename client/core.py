@@ -168,8 +168,8 @@ class ClientCore:
         self.follower.begin_round()
         self.known.lock.release()
 
-    def _restart(self, broker_name: str) -> None:
-        self.brokers.restarted(broker_name)
+    def _restart(self, broker_name: str, now: float) -> None:
+        self.brokers.restarted(broker_name, now)
 
 
 class _ClientBase:
@@ -249,7 +249,6 @@ class _ClientBase:
             topic,
             (policy or self.config.policy).with_retries(retries),
             self._core.brokers.record,
-            generation=lambda: self._faults.generation,
             tell=self._core.tell_attempt,
             see=self._core.see,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from .observers import Tell
 from .observers.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
@@ -19,6 +19,9 @@ die, a larger part looks like a fault of the store."""
 Reason: TypeAlias = Literal["mass loss", "changes lost"]
 Belief: TypeAlias = Literal["hold", "doubt", "believe"]
 """hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
+
+Ending: TypeAlias = Literal["returned", "confirmed", "time", "accepted"]
+"""How nothing is held back any more; see LossReleased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class HeldNames:
         """By name: since when, in seconds of the monotonic clock."""
 
         self.any_believed = False
-        """Whether something that was held is lost; until somebody resets it."""
+        """Whether something that was held is lost."""
 
         self._announced: set[str] = set()
         self._doubted: dict[str, int] = {}
@@ -126,14 +129,6 @@ class HeldNames:
         self.settle(name)
 
 
-class HeldBack(NamedTuple):
-    """Whether something was held back at some time, and what decided its end."""
-
-    any_held: bool
-    guarded_until: float | None
-    is_accepted: bool
-
-
 class Losses:
     """What is served although the last answer lacked it, and why.
 
@@ -154,10 +149,7 @@ class Losses:
         self.brokers = HeldNames()
         self.topics = HeldNames()
         self._accepted: int | None = None
-
-    def held_back(self) -> HeldBack:
-        """Return what is held back at the moment, to be compared with a later one."""
-        return HeldBack(self.any_held, self.guarded_until, self._accepted is not None)
+        self._why_believed: Ending = "confirmed"
 
     @property
     def held(self) -> set[str]:
@@ -186,18 +178,16 @@ class Losses:
     def belief(self, number: int, known: int, lost: int, now: float) -> Belief:
         """Return what to make of an answer that lacks `lost` of `known` live brokers."""
         if self._accepted is not None and number > self._accepted:
+            self._why_believed = "accepted"
             return "believe"
+        self._why_believed = "confirmed" if self.guarded_until is None else "time"
         return "hold" if self._guards(known, lost, now) else "doubt"
 
-    def how_it_ended(self, before: HeldBack) -> Literal["returned", "confirmed", "time", "accepted"]:
+    def how_it_ended(self) -> Ending:
         """Return why nothing is held back any more, and begin anew."""
         any_believed = self.brokers.any_believed or self.topics.any_believed
         self.brokers.any_believed = self.topics.any_believed = False
-        if not any_believed:
-            return "returned"
-        if before.is_accepted:
-            return "accepted"
-        return "confirmed" if before.guarded_until is None else "time"
+        return self._why_believed if any_believed else "returned"
 
     def awaits(self, number: int) -> bool:
         """Whether the answer to this request came too soon to be believed, as an operator wants the next."""
@@ -238,6 +228,7 @@ class Freshness:
         self._all_read = False
         """Whether everything was read since the start, or since changes were lost."""
 
+        self._holds_back = False
         self._held_since: float | None = None
 
     def begin(self, source: Source) -> None:
@@ -290,18 +281,19 @@ class Freshness:
         self._all_read = False
         self._tell(FeedLost(position))
 
-    def judge(self, losses: Losses, before: HeldBack, confirmed_at: float | None) -> None:
+    def judge(self, losses: Losses, confirmed_at: float | None) -> None:
         """Tell when something begins to be held back, and when nothing is any more.
 
         `confirmed_at`: when the store had last confirmed what it then lacked.
         """
-        if losses.any_held and not before.any_held:
+        held_back, self._holds_back = self._holds_back, losses.any_held
+        if losses.any_held and not held_back:
             self._held_since = confirmed_at
             brokers, topics = sorted(losses.brokers.held), sorted(losses.topics.held)
             self._tell(LossHeld(tuple(brokers), tuple(topics)))
-        elif before.any_held and not losses.any_held:
+        elif held_back and not losses.any_held:
             self._held_since = None
-            self._tell(LossReleased(losses.how_it_ended(before)))
+            self._tell(LossReleased(losses.how_it_ended()))
 
     def as_of(self, asked_at: float | None, *, held: bool) -> float | None:
         """Return when the store last confirmed a topic that it was asked for at `asked_at`; None = never."""

@@ -71,7 +71,7 @@ class LockedCache:
     """
 
     def __init__(
-        self, config: ClientConfig, rng: random.Random, tell: Tell, restart: Callable[[str], None]
+        self, config: ClientConfig, rng: random.Random, tell: Tell, restart: Callable[[str, float], None]
     ) -> None:
         keys = Keys(config.registry.namespace)
         self.lock = threading.Lock()
@@ -95,10 +95,9 @@ class LockedCache:
     def changing(self) -> Iterator[None]:
         """Hold the lock, and tell afterwards what happened: an observer may ask for anything."""
         with self.lock:
-            losses, freshness = self.cache.losses, self.freshness
-            before, confirmed_at = losses.held_back(), freshness.confirmed_at
+            confirmed_at = self.freshness.confirmed_at
             yield
-            freshness.judge(losses, before, confirmed_at)
+            self.freshness.judge(self.cache.losses, confirmed_at)
         self._events.call()
 
     def route(self, topic: str) -> Route | None:
@@ -123,12 +122,12 @@ class LockedCache:
             if request.topics:
                 self.tell(LookupDone(len(request.topics), len(answer.missing), took_s))
 
-    def take(self, changes: Iterable[Change], rows: Mapping[str, RowChange] = NO_ROWS) -> None:
+    def take(self, changes: Iterable[Change], now: float, rows: Mapping[str, RowChange] = NO_ROWS) -> None:
         """Take in changes of the stream, or one and the rows that its doorbell brings; the lock is held."""
         changes = tuple(changes)
         for change in changes:
             if change.kind is ChangeKind.UP:
-                self._events.add(partial(self._restart, change.broker_name))
+                self._events.add(partial(self._restart, change.broker_name, now))
         self._changed(self.cache.take(changes, rows))
         if changes and self.feed is not None:
             self._events.add(partial(self.feed, changes))

@@ -43,7 +43,6 @@ class Begun:
     """How long after the first."""
 
     ends: float
-    generation: int | None
 
     def timeout_s(self, now: float) -> float | None:
         """Return for how many more seconds it may go on; never 0, and None without a limit."""
@@ -57,8 +56,7 @@ See: TypeAlias = Callable[[str, float], tuple[str, bool]]
 class AttemptLog:
     """Decides over the attempts at one operation.
 
-    `generation` returns that of FaultMemory now. `see` is called, if there is a `tell`, for what AttemptEnded
-    has beside the outcome.
+    `see` is called, if there is a `tell`, for what AttemptEnded has beside the outcome.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class AttemptLog:
         policy: RetryPolicy,
         record: Record,
         *,
-        generation: Callable[[], int] | None = None,
         tell: Tell | None = None,
         see: See | None = None,
     ) -> None:
@@ -80,7 +77,6 @@ class AttemptLog:
         self._tried: list[str] = []
         self._policy = policy
         self._record = record
-        self._generation = generation
         self._tell = tell
         self._see = None if tell is None else see
         self._seen = _UNSEEN
@@ -148,10 +144,9 @@ class AttemptLog:
         if self.answer is None and self._is_late(now):  # with one, next() has looked at the time
             self._end(self._deadline)
         ends = now + policy.limit_s(self.until(now) - now, policy.retries - len(self._tried))
-        generation = None if self._generation is None else self._generation()
         if self._see is not None:
             self._seen = self._see(queue.broker_name, now)
-        return Begun(queue, now, now - self._first_at, ends, generation)
+        return Begun(queue, now, now - self._first_at, ends)
 
     def leave(
         self,
@@ -199,7 +194,7 @@ class AttemptLog:
     def _report(self, begun: Begun, now: float, outcome: Outcome) -> None:
         name, latency_s = begun.queue.broker_name, now - begun.at
         if outcome.failed or not self._policy.one_way:
-            self._record(name, Result(latency_s, outcome.failed, outcome.reachable, begun.generation), now)
+            self._record(name, Result(latency_s, outcome.failed, outcome.reachable, begun.at), now)
         if self._tell is not None:
             self._tell(AttemptEnded(self.topic, name, latency_s, outcome.name, self.number, *self._seen))
 

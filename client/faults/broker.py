@@ -27,8 +27,8 @@ class Result(NamedTuple):
     """Whether the broker can be used; None: a success means yes, and a failure means no if there is a
     detector to find out when that ends (DefaultMQProducerImpl)."""
 
-    generation: int | None = None
-    """That of the fault memory when the operation began; None = now."""
+    began_at: float | None = None
+    """When the operation began, by the monotonic clock; None = it counts whenever that was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

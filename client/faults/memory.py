@@ -12,7 +12,7 @@ from typing import Final
 
 from ...registry.errors import InvalidInput
 from ..observers import Event, Tell
-from ..observers.events import BrokerIsolated, BrokerReturned, IsolationReason
+from ..observers.events import BrokerIsolated, BrokerReturned, BrokersSuspected, IsolationReason
 from .broker import BrokerFaults, FaultState, Result
 from .config import TUNING, FaultConfig, Tuning
 
@@ -38,8 +38,8 @@ _NOBODY: Final = Verdict((), frozenset(), MappingProxyType({}))
 class FaultMemory:
     """How brokers did, and how they are therefore treated; thread-safe.
 
-    Every `now` is in seconds of the monotonic clock. `tell` is called with isolations and returns, without a
-    lock.
+    Every `now` is in seconds of the monotonic clock. `tell` is called with isolations, returns and
+    suspicions, without a lock.
     """
 
     def __init__(
@@ -59,8 +59,7 @@ class FaultMemory:
         self._restricted: dict[str, BrokerFaults] = {}
         self._isolated: set[str] = set()
         self._suspects: frozenset[str] = frozenset()
-        self._restarts: dict[str, int] = {}
-        self._older_restarts: dict[str, int] = {}
+        self._restarted_at: dict[str, float] = {}
         self._prune_at = -inf
         self.quiet = True
         """Whether no broker at all is restricted: the one thing that the hot path looks at then."""
@@ -69,8 +68,6 @@ class FaultMemory:
         """The verdict until `valid_until`; what the hot path looks at while a broker is restricted."""
 
         self.valid_until = inf
-        self.generation = 0
-        """Grows when a broker is restarted: note it before an operation and pass it with the result."""
 
     def record(self, broker_name: str, result: Result, now: float) -> bool:
         """Take one result; return whether it counts: not if it began before the broker's last restart.
@@ -80,7 +77,7 @@ class FaultMemory:
         if not 0 <= result.latency_s < inf:
             raise InvalidInput(f"latency_s: {result.latency_s!r} is not a number of seconds from 0 on")
         with self._lock:
-            if result.generation is not None and result.generation < self._started_in(broker_name):
+            if result.began_at is not None and result.began_at < self._restarted_at.get(broker_name, -inf):
                 return False
             now = self._now = max(now, self._now)  # another thread may have been quicker
             broker = self._brokers.get(broker_name) or self._new(broker_name)
@@ -112,6 +109,8 @@ class FaultMemory:
         A success of this client overrules that for as long as the broker is named.
         """
         with self._lock:
+            if broker_names == self._suspects:
+                return
             for name in self._suspects - broker_names:
                 if name in self._brokers:
                     self._brokers[name].suspected = False
@@ -120,14 +119,13 @@ class FaultMemory:
                 broker.suspected = True
                 self._restricted[name] = broker
             self._suspects = broker_names
-            events = self._settle()
+            events = [*self._settle(), BrokersSuspected(tuple(sorted(broker_names)))]
         self._announce(events)
 
-    def forget(self, broker_name: str) -> None:
-        """Forget a broker that was restarted, and begin the next generation."""
+    def forget(self, broker_name: str, now: float) -> None:
+        """Forget a broker that was restarted, and what operations will tell that began before now."""
         with self._lock:
-            self.generation += 1
-            self._restarts[broker_name] = self.generation
+            self._restarted_at[broker_name] = self._now = max(now, self._now)
             self._brokers.pop(broker_name, None)
             if self._restricted.pop(broker_name, None) is None:
                 return
@@ -178,11 +176,7 @@ class FaultMemory:
             for name, broker in self._brokers.items()
             if broker.seen_at > oldest or name in self._restricted
         }
-        self._older_restarts, self._restarts = self._restarts, {}
-
-    def _started_in(self, broker_name: str) -> int:
-        """Return the generation of the broker's last restart; 0 = none that we remember."""
-        return self._restarts.get(broker_name) or self._older_restarts.get(broker_name, 0)
+        self._restarted_at = {name: at for name, at in self._restarted_at.items() if at > oldest}
 
     def _settle(self) -> list[Event]:
         """Bring the verdict up to this moment; return the events to tell."""

@@ -159,12 +159,12 @@ def test_the_rules_of_attempts_with_a_memory_of_faults(
 ) -> None:
     faults = Faults(names, config)
     for steps in operations:
-        log = AttemptLog("t", policy, faults.memory.record, generation=lambda: faults.memory.generation)
+        log = AttemptLog("t", policy, faults.memory.record)
 
         def choose_at(step: Step, now: float, log: AttemptLog = log) -> MessageQueue:
             faults.now = max(faults.now, now)
             if step.turn % 10 == 0:
-                faults.memory.forget(min(names))  # started anew
+                faults.memory.forget(min(names), now)  # started anew
             log.until(now)
             return log.choose(faults.pick)
 

@@ -255,15 +255,14 @@ def core(monkeypatch: pytest.MonkeyPatch) -> ClientCore:
 
 def told(core: ClientCore) -> tuple[str, ...] | None:
     assert core.brokers.hints is not None
-    return core.brokers.hints.due(0.0)
+    return core.brokers.hints.due(3.0)
 
 
 def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(
     core: ClientCore, table: FakeTable
 ) -> None:
-    began_in = core.brokers.faults.generation
-    core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
-    core.brokers.record("a", Result(0.0, failed=True, generation=began_in), 0.0)
+    core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 2.0)
+    core.brokers.record("a", Result(1.5, failed=True, began_at=1.0), 2.5)
     assert told(core) is None
 
 

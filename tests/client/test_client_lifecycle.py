@@ -8,6 +8,7 @@ import gc
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import pytest
 
@@ -269,7 +270,7 @@ async def test_an_attempt_that_ends_after_its_broker_was_started_anew_does_not_c
         blocking = getattr(client, "blocking", client)
 
         def start_anew_and_fail(queue: MessageQueue) -> str:
-            blocking._core.brokers.faults.forget(queue.broker_name)
+            blocking._core.brokers.faults.forget(queue.broker_name, monotonic())
             raise FileNotFoundError  # it passes: nothing is tried again
 
         with pytest.raises(FileNotFoundError):

@@ -117,7 +117,7 @@ def test_reading_takes_no_lock_while_nothing_changes() -> None:
     _fail(memory, "a", 0.0)
     with memory._lock:
         assert memory.verdict(9.9).blocked == ("a",)
-        assert (memory.quiet, memory.generation) == (False, 0)
+        assert not memory.quiet
 
 
 @pytest.mark.parametrize("latency_s", [-0.1, float("nan"), float("inf")])
@@ -161,53 +161,57 @@ def test_a_broker_that_was_started_anew_begins_with_a_clean_slate() -> None:
     memory = FaultMemory()
     for name in ("a", "b"):
         _fail(memory, name, 0.0)
-    memory.forget("a")
+    memory.forget("a", 1.0)
     assert memory.verdict(1.0).blocked == ("b",)
     assert "a" not in memory.states(1.0)
-    memory.forget("b")
+    memory.forget("b", 1.0)
     assert memory.quiet
 
 
 def test_a_result_from_before_the_restart_is_ignored() -> None:
     memory = FaultMemory()
-    began = memory.generation
-    memory.forget("a")
-    memory.record("a", Result(0.0, failed=True, generation=began), 1.0)
+    memory.forget("a", 1.0)
+    memory.record("a", Result(1.5, failed=True, began_at=0.5), 2.0)
     assert memory.quiet
-    assert memory.states(1.0) == {}
+    assert memory.states(2.0) == {}
 
 
 def test_restarts_from_before_the_first_result_are_remembered() -> None:
     memory = FaultMemory()
-    memory.forget("a")
+    memory.forget("a", 1.0)
     memory.suspect(frozenset("b"))
-    _succeed(memory, "c", 0.0)
-    memory.record("a", Result(0.0, failed=True, generation=0), 0.0)
-    assert "a" not in memory.states(0.0)
+    _succeed(memory, "c", 1.0)
+    memory.record("a", Result(1.0, failed=True, began_at=0.0), 1.0)
+    assert "a" not in memory.states(1.0)
 
 
 def test_a_result_from_after_the_restart_counts() -> None:
     memory = FaultMemory()
-    memory.forget("a")
-    memory.record("a", Result(0.0, failed=True, generation=memory.generation), 1.0)
+    memory.forget("a", 1.0)
+    memory.record("a", Result(0.5, failed=True, began_at=1.0), 1.5)
+    assert memory.verdict(1.5).blocked == ("a",)
+
+
+def test_a_result_that_does_not_say_when_it_began_counts_after_a_restart() -> None:
+    memory = FaultMemory()
+    memory.forget("a", 1.0)
+    memory.record("a", Result(10.0, failed=True), 1.0)
     assert memory.verdict(1.0).blocked == ("a",)
 
 
 def test_the_restart_of_one_broker_does_not_hide_the_failures_of_another() -> None:
     memory = FaultMemory()
-    began = memory.generation
-    memory.forget("a")
-    memory.record("b", Result(0.0, failed=True, generation=began), 1.0)
-    assert memory.verdict(1.0).blocked == ("b",)
+    memory.forget("a", 1.0)
+    memory.record("b", Result(1.5, failed=True, began_at=0.5), 2.0)
+    assert memory.verdict(2.0).blocked == ("b",)
 
 
 def test_a_late_result_is_still_ignored_when_others_were_recorded_meanwhile() -> None:
     memory = FaultMemory()
     _succeed(memory, "x", 0.0)
-    began = memory.generation
-    memory.forget("a")
-    _succeed(memory, "y", 5_000.0)  # nothing was recorded for long: what is old is dropped now
-    memory.record("a", Result(0.0, failed=True, generation=began), 5_000.0)
+    memory.forget("a", 1.0)
+    _succeed(memory, "y", 3_600.0)  # nothing was recorded for long: what is old is dropped now
+    memory.record("a", Result(3_600.0, failed=True, began_at=0.0), 3_600.0)
     assert memory.quiet
 
 
@@ -247,7 +251,7 @@ def test_a_failure_of_our_own_does_not_overrule_the_others() -> None:
 def test_a_suspected_broker_that_is_started_anew_is_suspected_no_more() -> None:
     memory = FaultMemory()
     memory.suspect(frozenset("a"))
-    memory.forget("a")
+    memory.forget("a", 0.0)
     assert memory.quiet
     memory.suspect(frozenset("a"))
     assert memory.quiet
@@ -280,8 +284,8 @@ def test_a_restart_of_an_isolated_broker_is_told_as_its_return() -> None:
     told: list[Event] = []
     memory = FaultMemory(tell=told.append)
     _fail(memory, "a", 0.0)
-    memory.forget("a")
-    memory.forget("a")
+    memory.forget("a", 1.0)
+    memory.forget("a", 1.0)
     assert told[1:] == [BrokerReturned("a")]
 
 
@@ -293,7 +297,7 @@ def test_it_tells_with_no_lock_held() -> None:
     _fail(memory, "a", 20.0)
     memory.states(30.0)
     _fail(memory, "a", 40.0)
-    memory.forget("a")
+    memory.forget("a", 41.0)
     assert locked == [False] * 6
 
 
@@ -340,10 +344,10 @@ def test_an_isolated_broker_is_not_dropped() -> None:
 def test_restarts_are_not_remembered_for_ever() -> None:
     memory = FaultMemory(tuning=Tuning(drop_after_s=100.0, window_s=10.0))
     for number in range(1_000):
-        memory.forget(f"broker-{number}")
+        memory.forget(f"broker-{number}", float(number))
         _succeed(memory, "a", float(number))
         memory.states(float(number))
-    assert len(memory._restarts) + len(memory._older_restarts) <= 60
+    assert len(memory._restarted_at) <= 125
 
 
 def test_threads_share_a_memory() -> None:
@@ -358,7 +362,7 @@ def test_threads_share_a_memory() -> None:
             now += rng.random()
             memory.record(rng.choice(names), Result(rng.random() * 20, failed=rng.random() < 0.5), now)
             assert set(memory.verdict(now).blocked) <= set(names)
-            memory.forget(rng.choice(names))
+            memory.forget(rng.choice(names), now)
             memory.suspect(frozenset(rng.choices(names, k=2)))
             memory.states(now)
         return now
@@ -375,4 +379,3 @@ def test_threads_share_a_memory() -> None:
     assert memory.quiet
     isolated = sum(isinstance(event, BrokerIsolated) for event in told)
     assert isolated == sum(isinstance(event, BrokerReturned) for event in told)
-    assert memory.generation == threads * 1_000

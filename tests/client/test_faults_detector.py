@@ -130,7 +130,7 @@ def test_without_a_detector_an_unreachable_broker_is_so_only_while_it_is_isolate
 
 def test_a_probe_of_a_broker_that_was_forgotten_changes_nothing() -> None:
     memory, _ = _failed("a")
-    memory.forget("a")
+    memory.forget("a", 1.0)
     memory.probed("a", reachable=True, now=1.0)
     assert memory.states(1.0) == {}
 

@@ -105,7 +105,7 @@ class FaultMemoryAgainstModel(RuleBasedStateMachine):
         self.now = 0.0
         self.models: dict[str, Model] = {}
         self.suspects: frozenset[str] = frozenset()
-        self.generation_of: dict[str, int] = {}
+        self.started_at: dict[str, float] = {}
 
     def _model(self, name: str) -> Model:
         return self.models.setdefault(name, Model())
@@ -128,15 +128,15 @@ class FaultMemoryAgainstModel(RuleBasedStateMachine):
 
     @rule(name=names)
     def is_started_anew(self, name: str) -> None:
-        self.memory.forget(name)
+        self.memory.forget(name, self.now)
         self.models.pop(name, None)
-        self.generation_of[name] = self.memory.generation
+        self.started_at[name] = self.now
 
     @rule(name=names)
     def an_attempt_from_before_the_start_fails(self, name: str) -> None:
-        if name in self.generation_of:
-            generation = self.generation_of[name] - 1
-            self.memory.record(name, Result(0.0, failed=True, generation=generation), self.now)
+        if name in self.started_at:
+            began_at = self.started_at[name] - 0.5
+            self.memory.record(name, Result(0.0, failed=True, began_at=began_at), self.now)
 
     @rule(name=names, reachable=st.booleans())
     def is_probed(self, name: str, *, reachable: bool) -> None:

@@ -196,7 +196,7 @@ def test_above_the_cap_the_most_named_are_suspected_and_among_equals_those_who_w
     assert some.offer(crowd | more, TEN, 0.0) == {"b7", "b8", "b9"}
     suspected = some.offer(crowd, TEN, 1.0)
     assert suspected == {"b7", "b8", "b9"}
-    assert some.offer(dict(reversed(crowd.items())), TEN[::-1], 2.0) is suspected
+    assert some.offer(dict(reversed(crowd.items())), TEN[::-1], 2.0) == suspected
     more = said_by(["c1", "c2", "c3", "c4"], "b0", "b1", "b2")
     assert some.offer(crowd | more, TEN, 3.0) == {"b0", "b1", "b2"}
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.client.health import Belief, HeldBack, HeldNames, Losses
+from sharedroutes.client.health import Belief, HeldNames, Losses
 
 HOLD_S: Final = 30.0
 
@@ -74,39 +74,48 @@ def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: HeldNames) -> Non
 # --- how an end is called -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("believed", "until", "accepted", "how"),
-    [
-        ("", None, False, "returned"),
-        ("", 10.0, True, "returned"),
-        ("t", None, False, "confirmed"),
-        ("a", 10.0, False, "time"),
-        ("at", 10.0, False, "time"),
-        ("at", None, True, "accepted"),
-        ("a", 9.0, True, "accepted"),
-    ],
-)
-def test_an_end_is_called_by_what_brought_it(
-    losses: Losses,
-    believed: str,
-    until: float | None,
-    accepted: bool,  # noqa: FBT001 - a parameter
-    how: str,
-) -> None:
+@pytest.fixture
+def held(losses: Losses) -> Losses:
     losses.brokers.hold("a", 1, 0.0)
     losses.topics.hold("t", 1, 0.0)
+    return losses
+
+
+def ending(losses: Losses, *believed: str) -> str:
+    """Return how it ends if these losses are believed, and all else came back."""
     for kept, name in ((losses.brokers, "a"), (losses.topics, "t")):
         (kept.believe if name in believed else kept.settle)(name)
-    before = HeldBack(any_held=True, guarded_until=until, is_accepted=accepted)
-    assert losses.how_it_ended(before) == how
-    assert losses.how_it_ended(before) == "returned", "the next end is judged by itself"
+    how = losses.how_it_ended()
+    assert losses.how_it_ended() == "returned", "the next end is judged by itself"
+    return how
 
 
-def test_the_loss_of_what_was_not_held_says_nothing_of_what_was(losses: Losses) -> None:
-    losses.brokers.hold("a", 1, 0.0)
-    losses.brokers.believe("another")
-    losses.brokers.settle("a")
-    assert losses.how_it_ended(HeldBack(any_held=True, guarded_until=None, is_accepted=False)) == "returned"
+@pytest.mark.parametrize("believed", ["a", "t", "at"])
+def test_an_end_is_called_by_what_brought_it(held: Losses, believed: str) -> None:
+    assert beliefs(held, 1, number=2) == ["doubt"]
+    assert ending(held, *believed) == "confirmed"
+
+
+def test_the_time_of_the_guard_ends_a_hold(held: Losses) -> None:
+    held.changes_lost(0.0)
+    assert beliefs(held, 1, now=HOLD_S) == ["doubt"]
+    assert ending(held, "a") == "time"
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_operators_word_ends_a_hold_with_and_without_a_guard(held: Losses, *, guarded: bool) -> None:
+    held.accept(1)
+    if guarded:
+        held.changes_lost(0.0)
+    assert beliefs(held, 4, number=2) == ["believe"]
+    assert ending(held, "a", "t") == "accepted"
+
+
+def test_what_came_back_has_returned_whatever_was_believed(held: Losses) -> None:
+    held.accept(1)
+    beliefs(held, 4, number=2)
+    held.brokers.believe("another")  # which was not held
+    assert ending(held) == "returned"
 
 
 # --- both kinds together ------------------------------------------------------------------------------------
@@ -148,16 +157,12 @@ def test_when_everything_was_read_and_nothing_is_missing_the_guard_lets_go(losse
     assert losses.guarded_until is None
 
 
-def test_what_is_held_back_is_told_of_both_kinds_with_what_decides_its_end(losses: Losses) -> None:
-    assert losses.held_back() == (False, None, False)
+def test_what_is_held_back_is_told_of_both_kinds(losses: Losses) -> None:
+    assert losses.held == set()
     losses.brokers.hold("a", 1, 0.0)
-    losses.changes_lost(2.0)
     assert losses.any_held
     losses.topics.hold("t", 1, 0.0)
     assert losses.held == {"a", "t"}
-    assert losses.held_back() == (True, 2.0 + HOLD_S, False)
-    losses.accept(1)
-    assert losses.held_back() == (True, None, True)
 
 
 # --- the guard ----------------------------------------------------------------------------------------------
