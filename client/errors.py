@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import socket
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ..registry.errors import RegistryError
 from ..remoting.codes import ClientErrorCode
@@ -32,10 +32,6 @@ class NoRoute(RegistryError, LookupError):
     def __init__(self, topic: str, wanted: str) -> None:
         super().__init__(f"no route: {wanted} topic {topic!r}; is it created, and are its brokers alive?")
         self.topic = topic
-        self._wanted = wanted
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (self.topic, self._wanted)  # errors of worker processes are pickled
 
 
 class BrokerRefused(RegistryError):
@@ -48,9 +44,6 @@ class BrokerRefused(RegistryError):
         super().__init__(f"the broker answered with code {code}{': ' if remark else ''}{remark}")
         self.code = code
         self.remark = remark
-
-    def __reduce__(self) -> tuple[type[Self], tuple[int, str]]:
-        return type(self), (self.code, self.remark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +81,6 @@ class AttemptsFailed(RegistryError):
         self.topic = topic
         self.failures = failures
         self.code = failures[-1].code if failures else None
-        self._why_over = why_over
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[Failure, ...], str]]:
-        return type(self), (self.topic, self.failures, self._why_over)
 
 
 class NotStored(RegistryError):
@@ -104,9 +93,6 @@ class NotStored(RegistryError):
         super().__init__(f"topic {topic!r}: no broker stored the message as it should, one said {answer!r}")
         self.topic = topic
         self.answer = answer
-
-    def __reduce__(self) -> tuple[type[Self], tuple[str, Any]]:
-        return type(self), (self.topic, self.answer)
 
 
 def code_of_failure(error: BaseException) -> int | None:

@@ -16,6 +16,7 @@ RegistryError
 
 from __future__ import annotations
 
+import copyreg
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ class RegistryError(Exception):
 
     code: int | None = None
     """RocketMQ's code for such an error, of its client or its broker; None = it has none."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Be pickled as it is, whatever it was made from: errors of worker processes are."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class InvalidInput(RegistryError, ValueError):

@@ -13,7 +13,7 @@ from .config import FaultConfig, Tuning
 FaultReason: TypeAlias = IsolationReason | Literal["suspected"]
 """suspected: other clients cannot reach it."""
 
-_SLOTS: Final = 5
+_PARTS: Final = 5
 
 _SLOW_START_STEPS: Final = 10
 
@@ -62,20 +62,6 @@ class FaultState:
     """How many ejections are not made up for yet; the next one lasts so many times longer."""
 
 
-class _Slot:
-    """The results of a part of the window."""
-
-    __slots__ = ("failures", "number", "successes")
-
-    def __init__(self) -> None:
-        self.begin(0)
-
-    def begin(self, number: int) -> None:
-        self.number = number
-        self.successes = 0
-        self.failures = 0
-
-
 class Results:
     """The results of one broker over a sliding window; taking one in costs the same however many there were.
 
@@ -83,33 +69,31 @@ class Results:
     no earlier than the one before.
     """
 
-    __slots__ = ("_slot_s", "_slots")
+    __slots__ = ("_counts", "_part_s")
 
     def __init__(self, window_s: float) -> None:
-        self._slot_s = window_s / _SLOTS
-        self._slots = tuple(_Slot() for _ in range(_SLOTS))
+        self._part_s = window_s / _PARTS
+        self._counts: dict[int, list[int]] = {}
+        """By number of the part: how many results were good, and how many were not."""
 
     def record(self, now: float, *, failed: bool) -> None:
         """Take one result."""
-        number = int(now // self._slot_s)
-        slot = self._slots[number % _SLOTS]
-        if slot.number != number:
-            slot.begin(number)
-        if failed:
-            slot.failures += 1
-        else:
-            slot.successes += 1
+        number = int(now // self._part_s)
+        counts = self._counts.get(number)
+        if counts is None:
+            self._counts = {old: kept for old, kept in self._counts.items() if old > number - _PARTS}
+            counts = self._counts[number] = [0, 0]
+        counts[failed] += 1
 
     def counts(self, now: float) -> tuple[int, int]:
         """Return how many results within the window were good, and how many were not."""
-        oldest = int(now // self._slot_s) - _SLOTS
-        slots = [slot for slot in self._slots if slot.number > oldest]
-        return sum(slot.successes for slot in slots), sum(slot.failures for slot in slots)
+        oldest = int(now // self._part_s) - _PARTS
+        parts = [counts for number, counts in self._counts.items() if number > oldest]
+        return sum(good for good, _ in parts), sum(bad for _, bad in parts)
 
     def clear(self) -> None:
         """Forget the window."""
-        for slot in self._slots:
-            slot.begin(slot.number)
+        self._counts.clear()
 
 
 class BrokerFaults:

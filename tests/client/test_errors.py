@@ -9,7 +9,7 @@ import pytest
 
 from sharedroutes.client import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
 from sharedroutes.client.errors import code_of_failure
-from sharedroutes.registry import InvalidInput, StoreTimeout, StoreUnavailable
+from sharedroutes.registry import CorruptData, InvalidInput, NewerSchema, StoreTimeout, StoreUnavailable
 from sharedroutes.remoting import ClientErrorCode
 
 FAILURE = Failure(
@@ -31,6 +31,9 @@ FAILURE = Failure(
         (BrokerRefused(14), ["code", "remark"]),
         (AttemptsFailed("orders", (FAILURE,), "the limit of 0 retries"), ["topic", "code"]),
         (NotStored("orders", {"status": "FLUSH_DISK_TIMEOUT"}), ["topic", "answer"]),
+        (NewerSchema("sr:meta", "9", 8), []),
+        (CorruptData("sr:meta", "no number"), ["key"]),
+        (StoreTimeout("slow"), ["args"]),
     ],
     ids=repr,
 )
