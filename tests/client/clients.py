@@ -12,7 +12,15 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, cast
 
 import redis
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, Health, NoRoute, RouteChange, RouteClient
+from sharedroutes.client import (
+    AsyncRouteClient,
+    ClientConfig,
+    Health,
+    NoRoute,
+    RetryPolicy,
+    RouteChange,
+    RouteClient,
+)
 from sharedroutes.client.changes import AsyncChanges
 from sharedroutes.registry import (
     Change,
@@ -189,18 +197,25 @@ def calls(admin: redis.Redis, *commands: str) -> int:
     return sum(int(stats[name]["calls"]) for name in names if name in stats)
 
 
-async def attempt(client: AnyClient, topic: str, operation: Callable[[MessageQueue], T]) -> T:
+async def attempt(
+    client: AnyClient,
+    topic: str,
+    operation: Callable[[MessageQueue], T],
+    policy: RetryPolicy | None = None,
+) -> T:
     """Return what the operation returns at the first attempt that succeeds."""
     if isinstance(client, InThreads):
-        return await asyncio.to_thread(_attempt_blocking, client.blocking, topic, operation)
-    async for one in client.attempts(topic):
+        return await asyncio.to_thread(_attempt_blocking, client.blocking, topic, operation, policy)
+    async for one in client.attempts(topic, policy=policy):
         async with one as queue:
             return operation(queue)
     raise AssertionError("the loop ended without a result")
 
 
-def _attempt_blocking(client: RouteClient, topic: str, operation: Callable[[MessageQueue], T]) -> T:
-    for one in client.attempts(topic):
+def _attempt_blocking(
+    client: RouteClient, topic: str, operation: Callable[[MessageQueue], T], policy: RetryPolicy | None
+) -> T:
+    for one in client.attempts(topic, policy=policy):
         with one as queue:
             return operation(queue)
     raise AssertionError("the loop ended without a result")

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-import prometheus_client
 import pytest
 
 from sharedroutes.client import ClientConfig
 from sharedroutes.client.observers.events import FeedLost, LossHeld, LossReleased
-from sharedroutes.client.observers.prometheus import PrometheusObserver
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.registry.plans import ORIGIN
 from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, holders, until_held_by, until_in_place
@@ -95,25 +93,3 @@ async def test_without_a_loss_it_changes_nothing(stage: Stage, config: ClientCon
         assert await holders(client, "t0") == {"broker-a", "broker-b"}
     assert heard.all(LossHeld) == []
     assert heard.all(LossReleased) == []
-
-
-async def test_holding_and_accepting_are_counted(own: OwnStage) -> None:
-    metrics = prometheus_client.CollectorRegistry()
-
-    def value(name: str, **labels: str) -> float | None:
-        return metrics.get_sample_value(f"sharedroutes_client_{name}", {"client": "c", **labels})
-
-    async def until(name: str, number: float, **labels: str) -> None:
-        await await_until(lambda: value(name, **labels) == number, description=f"{name} is {number}")
-
-    own.register("broker-a", "broker-b")
-    observer = PrometheusObserver(metrics, name="c")
-    async with own.client(observers=(observer,)) as client:
-        observer.watch(plain(client))
-        await lose_everything(client, own.server)
-        assert value("held") == 3
-        await until("losses_held_total", 1)
-        plain(client).accept()
-        await until("losses_released_total", 1, how="accepted")
-        assert value("held") == 0
-        assert value("losses_held_total") == 1

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import redis
 
+from sharedroutes.client import ClientConfig
 from sharedroutes.client.observers.events import LookupDone, RoutesChanged
 from sharedroutes.registry import Registration, RegistryConfig, RouteStore, TopicConfig
+from sharedroutes.registry.change_stream import stream
 from tests.client.clients import (
     BELL_ONLY,
+    QUICK,
     AnyClient,
     OwnStage,
     Stage,
@@ -78,14 +84,6 @@ async def test_the_doorbell_tells_of_a_broker_while_something_else_stands_in_the
         admin.rename(away, key)
         stage.agent.register(broker("broker-b"), topics(3))
         await until_queues(client, "t0", 8 + 4)
-
-
-async def test_a_select_follows_the_changes(stage: Stage) -> None:
-    held, _ = two_brokers(stage.agent)
-    async with stage.client(BELL_ONLY) as client:
-        assert await chosen(client) == {"broker-a", "broker-b"}
-        stage.agent.unregister(held)
-        await until_chosen(client, "broker-b")
 
 
 async def test_nothing_is_sent_to_a_wiped_broker_until_that_is_lifted(stage: Stage) -> None:
@@ -161,37 +159,45 @@ async def test_changes_while_the_doorbell_was_cut_off_are_seen(stage: Stage, adm
             await until_held_by(client, "t0", "broker-a", "broker-b")
 
 
-async def test_a_change_without_a_doorbell_is_found_at_the_tail_of_the_feed(
-    stage: Stage, admin: redis.Redis
+def by_the_tail(agent: RouteStore, admin: redis.Redis) -> None:
+    tell_silently(admin, agent.keys, "t0")
+
+
+def by_a_gap(agent: RouteStore, admin: redis.Redis) -> None:
+    tell_silently(admin, agent.keys, "t0")
+    agent.register(broker("broker-b"), [])
+
+
+def by_a_trimmed_feed(agent: RouteStore, admin: redis.Redis) -> None:
+    admin.xtrim(agent.keys.changes, maxlen=0, approximate=False)
+
+
+def by_a_doorbell_that_cannot_be_read(agent: RouteStore, admin: redis.Redis) -> None:
+    tell(admin, agent.keys.changes, record=b'{"kind":"of a newer release"}')
+
+
+def by_the_refresh(_agent: RouteStore, _admin: redis.Redis) -> None:
+    """Nobody tells of it."""
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        (replace(QUICK, tail_s=0.05), by_the_tail),
+        (BELL_ONLY, by_a_gap),
+        (replace(QUICK, tail_s=0.05), by_a_trimmed_feed),
+        (BELL_ONLY, by_a_doorbell_that_cannot_be_read),
+        (replace(QUICK, refresh_s=0.2), by_the_refresh),
+    ],
+)
+async def test_a_change_that_no_doorbell_tells_of_is_found(
+    stage: Stage, admin: redis.Redis, config: ClientConfig, found: Callable[[RouteStore, redis.Redis], None]
 ) -> None:
     stage.agent.register(broker(), topics(1))
-    async with stage.client(tail_s=0.05) as client:
+    async with stage.in_place(config) as client:
         await until_queues(client, "t0", 4)
         double_silently(admin, stage.agent, "t0")
-        tell_silently(admin, stage.agent.keys, "t0")
-        await until_queues(client, "t0", 8)
-
-
-async def test_a_gap_between_doorbells_is_noticed_and_read(stage: Stage, admin: redis.Redis) -> None:
-    stage.agent.register(broker(), topics(1))
-    async with stage.client(BELL_ONLY) as client:
-        await until_queues(client, "t0", 4)
-        await until_in_place(client)
-        double_silently(admin, stage.agent, "t0")
-        tell_silently(admin, stage.agent.keys, "t0")
-        stage.agent.register(broker("broker-b"), [])
-        await until_queues(client, "t0", 8)
-
-
-async def test_a_feed_that_was_trimmed_is_noticed_and_everything_is_read(
-    stage: Stage, admin: redis.Redis
-) -> None:
-    stage.agent.register(broker(), topics(1))
-    async with stage.client(tail_s=0.05) as client:
-        await until_queues(client, "t0", 4)
-        await until_in_place(client)
-        double_silently(admin, stage.agent, "t0")
-        admin.xtrim(stage.agent.keys.changes, maxlen=0, approximate=False)
+        found(stage.agent, admin)
         await until_queues(client, "t0", 8)
         assert client.health().held == ()
 
@@ -222,47 +228,23 @@ async def test_nonsense_on_the_channel_does_not_stop_the_client(stage: Stage, ad
         await until_held_by(client, "t0", "broker-a")
 
 
-async def test_an_entry_that_is_no_change_is_said_and_passed_over(
-    stage: Stage, admin: redis.Redis, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with stage.client() as client:
-        await until_held_by(client, "t0")
-        await until_in_place(client)
-        admin.xadd(stage.agent.keys.changes, {"something": "else"})
-        stage.agent.register(broker(), topics(1))
-        await until_held_by(client, "t0", "broker-a")
-        await await_until(
-            lambda: stage.agent.keys.changes in caplog.text, description="the entry is reported"
-        )
-
-
 @pytest.mark.parametrize(
     "fields", [{"something": "else"}, {"c": '{"kind":"of a newer release"}'}], ids=["garbage", "newer"]
 )
-async def test_what_a_change_that_cannot_be_read_has_changed_is_seen_at_the_next_look(
-    stage: Stage, admin: redis.Redis, fields: dict[str, str]
+async def test_an_entry_that_cannot_be_read_is_said_and_what_it_has_changed_is_seen_at_the_next_look(
+    stage: Stage, admin: redis.Redis, fields: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    key = stage.agent.keys.changes
     stage.agent.register(broker(), topics(1))
-    async with stage.client() as client:
+    async with stage.in_place() as client:
         for count in (8, 12):
             await until_queues(client, "t0", count - 4)
             await until_in_place(client)
             admin.set(stage.agent.keys.topic("t0"), f"broker-a {count} {count} 6 0")
-            admin.xadd(stage.agent.keys.changes, fields)  # type: ignore[arg-type]
+            admin.xadd(key, fields)  # type: ignore[arg-type]
             await until_queues(client, "t0", count)
+        await await_until(lambda: key in caplog.text, description="the entry is reported")
         assert client.health().held == ()
-
-
-async def test_a_doorbell_that_cannot_be_read_makes_everything_read_again(
-    stage: Stage, admin: redis.Redis
-) -> None:
-    stage.agent.register(broker(), topics(1))
-    async with stage.client(BELL_ONLY) as client:
-        await until_queues(client, "t0", 4)
-        await until_in_place(client)
-        double_silently(admin, stage.agent, "t0")
-        tell(admin, stage.agent.keys.changes, record=b'{"kind":"of a newer release"}')
-        await until_queues(client, "t0", 8)
 
 
 # --- without any change in the feed ------------------------------------------------------------------------
@@ -277,14 +259,6 @@ async def test_the_end_of_a_lease_is_seen_without_anybody_telling(stage: Stage) 
             dying_agent.heartbeat(held)
             await until_held_by(client, "t0", "broker-a")
             assert client.health().held == ()
-
-
-async def test_the_refresh_finds_what_was_changed_by_hand(stage: Stage, admin: redis.Redis) -> None:
-    stage.agent.register(broker(), topics(1))
-    async with stage.client(refresh_s=0.2) as client:
-        await until_queues(client, "t0", 4)
-        double_silently(admin, stage.agent, "t0")
-        await until_queues(client, "t0", 8)
 
 
 async def test_the_same_rows_in_another_order_are_no_change(stage: Stage, admin: redis.Redis) -> None:
@@ -306,20 +280,27 @@ async def test_the_same_rows_in_another_order_are_no_change(stage: Stage, admin:
 # --- a user without the right to listen --------------------------------------------------------------------
 
 
-async def test_a_client_that_may_not_listen_reads_the_changes_all_the_same(
-    own: OwnStage, caplog: pytest.LogCaptureFixture
+async def test_a_client_that_may_not_listen_reads_the_changes_and_listens_as_soon_as_it_may(
+    own: OwnStage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with redis.Redis.from_url(own.server.url) as admin:
-        admin.acl_setuser(
-            "deaf", enabled=True, passwords="+pw", keys="*", commands=["+@all"], reset_channels=True
-        )
+    monkeypatch.setattr(stream, "REFUSED_PAUSE_S", 0.2)
     own.agent.register(broker("broker-a"), topics(1))
-    url = own.server.url.replace("redis://", "redis://deaf:pw@")
-    with caplog.at_level("INFO", "sharedroutes.client"):
+    caplog.set_level("INFO", "sharedroutes.client")
+    with redis.Redis.from_url(own.server.url) as admin:
+
+        def listeners() -> int:
+            ((_, count),) = admin.pubsub_numsub(own.agent.keys.changes)
+            return int(count)
+
+        admin.execute_command("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "+@all", "resetchannels")
+        url = own.server.url.replace("redis://", "redis://deaf:pw@")
         async with own.make_client(url, tail_s=0.05) as client:
             await until_held_by(client, "t0", "broker-a")
             own.agent.register(broker("broker-b"), topics(1))
             await until_held_by(client, "t0", "broker-a", "broker-b")
             assert client.health().source == "live"
             await await_until(lambda: "no doorbell" in caplog.text, description="it is logged")
-    assert len([record for record in caplog.records if "no doorbell" in record.message]) == 1
+            assert listeners() == 0
+            assert sum("no doorbell" in record.message for record in caplog.records) == 1
+            admin.execute_command("ACL", "SETUSER", "deaf", "allchannels")
+            await await_until(lambda: listeners() == 1, description="the client listens")

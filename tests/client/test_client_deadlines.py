@@ -12,7 +12,7 @@ import pytest
 
 from sharedroutes.client import RetryPolicy, RouteClient
 from sharedroutes.registry import EmbeddedServer, MessageQueue, RegistryConfig, RouteStore, StoreTimeout
-from tests.client.clients import QUICK, AnyClient, ClientMaker, InThreads, Stage, let_many_wait
+from tests.client.clients import QUICK, AnyClient, ClientMaker, Stage, attempt, let_many_wait
 from tests.proxy import FaultyProxy
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -43,19 +43,7 @@ def stage(make_client: ClientMaker, proxy: FaultyProxy, own_agent: RouteStore) -
 
 async def first_queue(client: AnyClient, topic: str, policy: RetryPolicy = SHORT) -> MessageQueue:
     """Return the queue of the first attempt."""
-    if isinstance(client, InThreads):
-        return await asyncio.to_thread(_first_queue_blocking, client, topic, policy)
-    async for attempt in client.attempts(topic, policy=policy):
-        async with attempt as queue:
-            return queue
-    raise AssertionError("there was no attempt")
-
-
-def _first_queue_blocking(client: InThreads, topic: str, policy: RetryPolicy) -> MessageQueue:
-    for attempt in client.blocking.attempts(topic, policy=policy):
-        with attempt as queue:
-            return queue
-    raise AssertionError("there was no attempt")
+    return await attempt(client, topic, lambda queue: queue, policy)
 
 
 async def first_sending(client: AnyClient, topic: str) -> MessageQueue:

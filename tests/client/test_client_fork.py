@@ -168,24 +168,16 @@ def test_a_child_that_ends_leaves_the_connections_of_the_parent_alone(
         assert connections() >= before
 
 
-def test_a_child_of_a_child_follows_too(redis_url: str, agent: RouteStore) -> None:
+@pytest.mark.parametrize("used", [True, False], ids=["used", "never used"])
+def test_a_child_of_a_child_follows_too(redis_url: str, agent: RouteStore, *, used: bool) -> None:
     with knowing(redis_url, agent) as client:
 
         def work() -> None:
-            client.select_queue("t0")
+            if used:
+                client.select_queue("t0")
             with Child(lambda: until_held(client, "broker-a", "broker-b"), within_s=20):
-                until_held(client, "broker-a", "broker-b")
-
-        with Child(work):
-            agent.register(broker("broker-b"), topics(1))
-
-
-def test_a_child_of_a_child_that_never_used_the_client_follows_too(redis_url: str, agent: RouteStore) -> None:
-    with knowing(redis_url, agent) as client:
-
-        def work() -> None:
-            with Child(lambda: until_held(client, "broker-a", "broker-b"), within_s=20):
-                pass
+                if used:
+                    until_held(client, "broker-a", "broker-b")
 
         with Child(work):
             agent.register(broker("broker-b"), topics(1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
@@ -11,16 +10,13 @@ from typing import Final
 import pytest
 import redis
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, HintConfig, RouteClient, brokers
+from sharedroutes.client import AsyncRouteClient, HintConfig, RouteClient, brokers
 from sharedroutes.client.brokers import Pace
-from sharedroutes.client.core import ClientCore
-from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.observers.events import BrokersSuspected
-from sharedroutes.registry import ChangePage, EmbeddedServer, RouteStore
+from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
 from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, chosen, until_held_by, until_in_place
-from tests.client.fake_table import FakeTable
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -142,20 +138,6 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
     assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-a",)), BrokersSuspected(())]
 
 
-@pytest.mark.usefixtures("four")
-async def test_a_success_of_ones_own_overrules_all_others(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(brokers, "PACE", PACE._replace(own_success_s=3_600.0))
-    async with stage.client(QUICK, hints=HINTS) as client:
-        await learn(client)
-        plain(client).record("broker-a", 0.01)
-        for voice in ("x", "y", "z"):
-            stage.agent.hint(voice, ["broker-a", "broker-b"], ttl_s=30.0)
-        await until_suspected(client, "broker-b")
-        assert await chosen(client) == {"broker-a", "broker-c", "broker-d"}
-
-
 # --- among others -------------------------------------------------------------------------------------------
 
 
@@ -171,17 +153,6 @@ async def test_a_single_client_that_lies_has_no_effect(stage: Stage) -> None:
         await until_suspected(client, "broker-c")
         assert await chosen(client) == {"broker-a", "broker-b", "broker-d"}
     assert heard.all(BrokersSuspected) == [BrokersSuspected(("broker-c",))]
-
-
-@pytest.mark.usefixtures("four")
-async def test_many_that_lie_cannot_make_a_client_suspect_all(stage: Stage) -> None:
-    async with stage.client(QUICK, hints=HINTS) as client:
-        await learn(client)
-        for number in range(8):
-            stage.agent.hint(f"liar-{number}", NAMES, ttl_s=60.0)
-        await await_until(lambda: suspected(client), description="somebody is suspected")
-        assert len(suspected(client)) == 1
-        assert await chosen(client) == {*NAMES} - suspected(client)
 
 
 async def user_of(server: EmbeddedServer, role: Role) -> str:
@@ -240,37 +211,3 @@ async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(stage: Stage, 
             assert len(stage.agent.hints()["broker-a"]) == 1
             assert suspected(silent) == set()
             assert plain(silent)._core.brokers.hints is None
-
-
-# --- what counts as out of reach ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def core(monkeypatch: pytest.MonkeyPatch) -> ClientCore:
-    monkeypatch.setattr(brokers, "PACE", PACE._replace(failures_before_hint=1))
-    core = ClientCore(ClientConfig(hints=HINTS), random.Random(1))
-    core.follower.found_place("1-0", 0.0)
-    return core
-
-
-def told(core: ClientCore) -> tuple[str, ...] | None:
-    assert core.brokers.hints is not None
-    return core.brokers.hints.due(3.0)
-
-
-def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(
-    core: ClientCore, table: FakeTable
-) -> None:
-    core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 2.0)
-    core.brokers.record("a", Result(1.5, failed=True, began_at=1.0), 2.5)
-    assert told(core) is None
-
-
-def test_a_broker_that_is_started_anew_withdraws_what_was_said_of_it(
-    core: ClientCore, table: FakeTable
-) -> None:
-    core.brokers.record("a", Result(0.0, failed=True), 0.0)
-    assert told(core) == ("a",)
-    core.follower.found_page(ChangePage((table.come_up("a"),), "2-0", lost=False, complete=True), 0.0)
-    assert core.brokers.hints is not None
-    assert core.brokers.hints.due(100.0) == ()

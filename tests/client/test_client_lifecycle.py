@@ -67,22 +67,15 @@ async def test_a_fault_in_what_decides_is_said_and_the_client_goes_on(
     assert "a fault in the follower" in caplog.text
 
 
-async def test_starting_and_closing_twice_is_starting_and_closing_once(stage: Stage) -> None:
+async def test_however_many_start_a_client_it_has_one_follower_until_it_is_closed(stage: Stage) -> None:
     stage.agent.register(broker(), topics(1))
-    async with stage.client() as client:
-        await client.start()
-        await asyncio.gather(*(client.start() for _ in range(4)))
-        assert followers() == 1
-        await until_held_by(client, "t0", "broker-a")
-        await client.aclose()
-    assert followers() == 0
-
-
-async def test_threads_and_tasks_that_start_one_client_start_one_follower(stage: Stage) -> None:
     client = stage.client()
     await asyncio.gather(*(client.start() for _ in range(8)))
+    await client.start()
     assert followers() == 1
-    await client.aclose()
+    await until_held_by(client, "t0", "broker-a")
+    for _ in range(2):
+        await client.aclose()
     assert followers() == 0
 
 
@@ -124,13 +117,6 @@ async def test_closing_leaves_nothing_for_the_collector_to_complain_about(stage:
 
 
 # --- for threads -------------------------------------------------------------------------------------------
-
-
-def test_the_with_block_of_threads_starts_and_closes(redis_url: str, agent: RouteStore) -> None:
-    agent.register(broker(), topics(1))
-    with RouteClient.from_url(redis_url, QUICK) as client:
-        assert client.select_queue("t0").address == ADDRESS
-    assert all(thread.name != FOLLOWER for thread in threading.enumerate())
 
 
 def until_heard(client: RouteClient, change_id: str) -> None:

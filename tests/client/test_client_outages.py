@@ -201,11 +201,18 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
     own.server.kill()
     async with own.client(snapshot_path=path) as client:
         assert client.health().source == "snapshot"
+        assert (await client.route("t0")).age_s is None
         assert await chosen(client) == BOTH
         own.server.start()
         own.agent.register(broker("broker-a"), topics(1))
         await until_source(client, "live")
         assert await chosen(client) == BOTH
+        own.agent.register(broker("broker-b"), topics(1))
+
+        async def is_confirmed() -> bool:
+            return (await client.route("t0")).as_of is not None
+
+        await await_until(is_confirmed, description="the store confirms the route")
 
 
 async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import redis
 
 from sharedroutes.registry import RouteStore, Sweeper
-from tests.client.clients import HOUR_S, AnyClient, OwnStage, until_in_place
+from tests.client.clients import HOUR_S, AnyClient, OwnStage, calls, until_in_place
 from tests.fix_redis import PATIENT
 from tests.proxy import FaultyProxy
 from tests.support import await_until
@@ -24,11 +24,6 @@ def pulse_of(client: AnyClient) -> float | None:
     core = cast(Any, client)._core
     at: float | None = core.known.stream.pulse_at
     return at
-
-
-def calls(admin: redis.Redis, command: str) -> int:
-    stats: Any = admin.info("commandstats")
-    return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
 async def heard_more_pulses(client: AnyClient, count: int) -> None:

@@ -7,9 +7,7 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from sharedroutes.client.observers.prometheus import PrometheusObserver
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RouteStore
 from tests.client.clients import (
     QUICK,
@@ -97,20 +95,3 @@ async def test_a_snapshot_is_of_one_registry(
             plain(client)._core.follower.save_snapshot(0.0)
     async with client_of(make_client, urls, WEST, snapshot_path=paths[EAST]) as client:  # a mistake
         await until_held_by(client, "t0", "broker-west")
-
-
-async def test_their_metrics_are_told_apart_by_the_names_that_they_are_given(
-    make_client: ClientMaker, urls: dict[str, str], agents: dict[str, RouteStore]
-) -> None:
-    metrics = CollectorRegistry()
-    east = PrometheusObserver(metrics, EAST)
-    async with (
-        client_of(make_client, urls, EAST, observers=(east,)) as one,
-        client_of(make_client, urls, WEST, observers=(east.named(WEST),)) as other,
-    ):
-        for observer, name, client in ((east, EAST, one), (east.named(WEST), WEST, other)):
-            observer.watch(plain(client))
-            await until_held_by(client, "t0", f"broker-{name}")
-        for name in (EAST, WEST):
-            labels = {"client": name}
-            assert metrics.get_sample_value("sharedroutes_client_topics", labels) == 1

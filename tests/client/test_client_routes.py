@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import monotonic
 
 import pytest
 import redis
 
 from sharedroutes.client import NoRoute
-from sharedroutes.client.observers.events import Event, LookupDone
+from sharedroutes.client.observers.events import LookupDone
 from sharedroutes.registry import RouteStore, TopicConfig, plans
 from tests.client.clients import (
     BELL_ONLY,
-    HOUR_S,
     AnyClient,
     OwnStage,
     Stage,
@@ -21,6 +19,7 @@ from tests.client.clients import (
     until_held_by,
     until_source,
 )
+from tests.client.heard import Heard
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.support import await_until
 
@@ -28,17 +27,6 @@ HANDFUL = 20
 """Far fewer commands than topics; each is a round trip at most."""
 
 MANY = 1_000
-
-
-class Lookups:
-    """Keeps what a client tells of its lookups."""
-
-    def __init__(self) -> None:
-        self.done: list[LookupDone] = []
-
-    def on_event(self, event: Event) -> None:
-        if isinstance(event, LookupDone):
-            self.done.append(event)
 
 
 async def until_known(client: AnyClient, count: int) -> None:
@@ -107,30 +95,32 @@ async def test_a_thousand_topics_are_refreshed_in_a_handful_of_round_trips(
 ) -> None:
     stage.agent.register(broker(), topics(MANY))
     names = tuple(f"t{number}" for number in range(MANY))
-    lookups = Lookups()
-    settings = {"topics": names, "refresh_s": 0.2, "tail_s": 0.1, "observers": (lookups,)}
+    heard = Heard()
+    settings = {"topics": names, "refresh_s": 0.2, "tail_s": 0.1, "observers": (heard,)}
     async with stage.client(BELL_ONLY, **settings) as client:
         await until_known(client, MANY)
-        done, before = len(lookups.done), calls(admin)
-        await await_until(lambda: len(lookups.done) >= done + 4, description="all is read four times")
-        spent, refreshes = calls(admin) - before, len(lookups.done) - done
-    assert {event.topics for event in lookups.done[1:]} == {MANY}
+        done, before = len(heard.all(LookupDone)), calls(admin)
+        await await_until(
+            lambda: len(heard.all(LookupDone)) >= done + 4, description="all is read four times"
+        )
+        spent, refreshes = calls(admin) - before, len(heard.all(LookupDone)) - done
+    assert {event.topics for event in heard.all(LookupDone)[1:]} == {MANY}
     assert spent < HANDFUL * (refreshes + 1)
 
 
 async def test_topics_are_prefetched_only_once(stage: Stage) -> None:
     stage.agent.register(broker(), topics(3))
-    lookups = Lookups()
-    async with stage.in_place(BELL_ONLY, observers=(lookups,)) as client:
+    heard = Heard()
+    async with stage.in_place(BELL_ONLY, observers=(heard,)) as client:
         for names in (["t0", "t1"], ["t1", "t0"], ["t1", "t2", "t1"], []):
             await client.prefetch(names)
-    assert [event.topics for event in lookups.done] == [2, 1]
+    assert [event.topics for event in heard.all(LookupDone)] == [2, 1]
 
 
 async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(stage: Stage) -> None:
     held = stage.agent.register(broker(), topics(2))
-    lookups = Lookups()
-    async with stage.in_place(BELL_ONLY, observers=(lookups,)) as client:
+    heard = Heard()
+    async with stage.in_place(BELL_ONLY, observers=(heard,)) as client:
         await client.prefetch(["t0", "t1"])
         client.forget(["t0", "never-known"])
         assert client.health().topics == 1
@@ -140,9 +130,9 @@ async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(stage:
             return len(await client.subscribe_queues("t1")) == 7
 
         await await_until(is_there, description="the doorbell brings the change of the other topic")
-        assert [event.topics for event in lookups.done] == [2]
+        assert [event.topics for event in heard.all(LookupDone)] == [2]
         assert len(await client.subscribe_queues("t0")) == 7
-        assert [event.topics for event in lookups.done] == [2, 1]
+        assert [event.topics for event in heard.all(LookupDone)] == [2, 1]
 
 
 # --- which one, and how old --------------------------------------------------------------------------------
@@ -183,23 +173,6 @@ async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_n
         await until_confirmed(client, last.as_of)
 
 
-async def test_a_route_from_a_snapshot_has_no_age_until_the_store_confirms_it(
-    own: OwnStage, tmp_path: Path
-) -> None:
-    path = tmp_path / "routes.json"
-    own.agent.register(broker(), topics(1))
-    async with own.client(snapshot_path=str(path)) as client:
-        await until_held_by(client, "t0", "broker-a")
-        await await_until(lambda: path.exists() and b"t0" in path.read_bytes(), description="it is saved")
-    own.server.kill()
-    async with own.client(snapshot_path=path) as client:
-        route = await client.route("t0")
-        assert (route.age_s, client.health().source) == (None, "snapshot")
-        own.server.start()
-        own.agent.register(broker(), topics(1))
-        await until_confirmed(client)
-
-
 # --- unknown topics ----------------------------------------------------------------------------------------
 
 
@@ -218,19 +191,6 @@ async def test_an_unknown_topic_is_asked_for_no_more_often_than_configured(
         lookups = calls(admin, "mget") - before
         assert lookups <= 1 + (monotonic() - begun) / retry_s
         assert asked > lookups
-
-
-async def test_an_unknown_topic_is_served_as_soon_as_it_is_created(stage: Stage) -> None:
-    async with stage.in_place(BELL_ONLY, missing_retry_s=HOUR_S) as client:
-        with pytest.raises(NoRoute):
-            await client.select_queue("t0")
-        stage.agent.register(broker(), topics(1))
-
-        async def found() -> bool:
-            return bool(await client.get(["t0"]))
-
-        await await_until(found, description="the topic is found")
-        assert (await client.select_queue("t0")).broker_name == "broker-a"
 
 
 # --- the default topic -------------------------------------------------------------------------------------
@@ -260,14 +220,6 @@ def lend(agent: RouteStore) -> None:
     agent.register(broker("broker-b"), [TopicConfig(DEFAULT, 3, 8)])
 
 
-async def test_without_a_default_topic_an_unknown_topic_has_no_route(stage: Stage) -> None:
-    lend(stage.agent)
-    async with stage.client() as client:
-        assert len(await queues_of(client, DEFAULT)) == 16
-        with pytest.raises(NoRoute):
-            await client.select_queue("new")
-
-
 async def test_an_unknown_topic_is_served_by_the_brokers_of_the_default_topic(stage: Stage) -> None:
     lend(stage.agent)
     async with stage.client(BELL_ONLY, default_topic=DEFAULT) as client:
@@ -284,16 +236,6 @@ async def test_only_producers_are_served_by_the_default_topic(stage: Stage) -> N
             with pytest.raises(NoRoute):
                 await ask("new")
         assert list(await client.get(["new", DEFAULT])) == [DEFAULT]
-
-
-async def test_a_topic_that_exists_is_never_served_by_the_default_topic(stage: Stage) -> None:
-    lend(stage.agent)
-    stage.agent.register(broker("broker-c"), topics(1))
-    async with stage.client(BELL_ONLY, default_topic=DEFAULT) as client:
-        await client.route(DEFAULT)
-        await until_queues(client, "t0", {"broker-c": 4})
-        client.forget(["t0"])
-        assert (await client.select_queue("t0")).broker_name == "broker-c"
 
 
 async def test_the_topic_takes_over_when_it_is_created_and_gives_back_when_it_is_deleted(
@@ -342,22 +284,19 @@ async def test_a_key_has_one_queue_for_all_clients_and_keys_spread(stage: Stage)
         assert len(set(found)) > 4
 
 
-async def test_a_key_moves_to_another_broker_when_its_own_fails_and_other_keys_stay(stage: Stage) -> None:
+async def test_a_key_moves_when_its_broker_fails_or_is_to_be_avoided_and_other_keys_stay(
+    stage: Stage,
+) -> None:
     stage.register("broker-a", "broker-b")
     async with stage.client() as client:
         found = {key: await client.select_queue("t0", key=key) for key in KEYS}
+        for key in KEYS:
+            assert (await client.select_queue("t0", "broker-b", key=key)).broker_name == "broker-a"
         client.record("broker-a", 0.0, failed=True)
         after = {key: await client.select_queue("t0", key=key) for key in KEYS}
     assert {queue.broker_name for queue in after.values()} == {"broker-b"}
     for key, queue in found.items():
         assert queue.broker_name == "broker-a" or after[key] == queue
-
-
-async def test_a_key_avoids_the_broker_that_is_to_be_avoided(stage: Stage) -> None:
-    stage.register("broker-a", "broker-b")
-    async with stage.client() as client:
-        found = {(await client.select_queue("t0", "broker-b", key=key)).broker_name for key in KEYS}
-    assert found == {"broker-a"}
 
 
 # --- where to pull from ------------------------------------------------------------------------------------

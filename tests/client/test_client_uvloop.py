@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
 from sharedroutes.client import AsyncRouteClient
-from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, RouteStore, StoreUnavailable
-from tests.client.clients import (
-    BELL_ONLY,
-    FOLLOWER,
-    IMPATIENT,
-    QUICK,
-    attempt,
-    until_held_by,
-    until_in_place,
-    until_source,
-)
-from tests.proxy import OUTAGES, FaultyProxy, Outage
+from sharedroutes.registry import AsyncRouteStore, RouteStore, StoreUnavailable
+from tests.client import test_client_lifecycle, test_client_network
+from tests.client.clients import BELL_ONLY, ClientMaker, async_client, attempt, until_held_by, until_in_place
+from tests.client.test_client_network import proxy, stage  # noqa: F401 - fixtures of its tests
 from tests.registry.builders import ADDRESS, broker, topics
-from tests.support import await_until
 
 if sys.platform == "win32" or sys.implementation.name != "cpython":
     pytest.skip("uvloop is for CPython on POSIX", allow_module_level=True)
 
 import uvloop
 
-SOON_S: Final = 10.0
+TESTS: Final = (
+    test_client_lifecycle.test_closing_leaves_no_connection,
+    test_client_lifecycle.test_closing_leaves_nothing_for_the_collector_to_complain_about,
+    test_client_lifecycle.test_closing_right_after_the_start_leaves_nothing,
+    test_client_network.test_a_client_is_closed_within_its_deadlines_in_an_outage,
+    test_client_network.test_an_outage_is_said_touches_no_known_route_and_costs_no_change,
+    test_client_network.test_changes_are_heard_of_although_the_doorbell_is_half_open,
+)
+"""What holds under asyncio's own loop holds under this one."""
+
+globals().update({test.__name__: test for test in TESTS})
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +40,12 @@ def runner() -> Iterator[asyncio.Runner]:
     runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     yield runner
     runner.close()
+
+
+@pytest.fixture
+def make_client() -> ClientMaker:
+    """Return what makes clients for asyncio."""
+    return async_client
 
 
 async def test_a_lookup_an_attempt_and_a_change_that_the_doorbell_tells_of(
@@ -54,17 +59,6 @@ async def test_a_lookup_an_attempt_and_a_change_that_the_doorbell_tells_of(
         await until_in_place(client)
         agent.register(broker("broker-b"), topics(1))
         await until_held_by(client, "t0", "broker-a", "broker-b")
-
-
-async def test_a_change_that_only_the_tail_tells_of(
-    own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    with FaultyProxy(own_server.port) as proxy:
-        async with AsyncRouteClient.from_url(proxy.url, QUICK) as client:
-            await until_in_place(client)
-            proxy.abandon(b"SUBSCRIBE")
-            own_agent.register(broker("broker-a"), topics(1))
-            await until_held_by(client, "t0", "broker-a")
 
 
 async def test_a_connection_that_ends_as_it_is_written_to_is_a_store_that_cannot_be_reached(
@@ -86,55 +80,3 @@ async def test_a_connection_that_ends_as_it_is_written_to_is_a_store_that_cannot
         with pytest.raises(StoreUnavailable):
             await store.topics()
         assert await store.topics() == []
-
-
-@pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES)
-async def test_an_outage_and_the_time_after_it(
-    own_server: EmbeddedServer, own_agent: RouteStore, outage: Outage
-) -> None:
-    own_agent.register(broker("broker-a"), topics(1))
-    with FaultyProxy(own_server.port) as proxy:
-        async with AsyncRouteClient.from_url(proxy.url, IMPATIENT) as client:
-            await until_in_place(client)
-            await until_held_by(client, "t0", "broker-a")
-            with outage(proxy):
-                await until_source(client, "memory")
-                assert (await client.select_queue("t0")).broker_name == "broker-a"
-                async with asyncio.timeout(SOON_S):
-                    with pytest.raises(StoreUnavailable):
-                        await client.select_queue("unknown")
-                own_agent.register(broker("broker-b"), topics(1))
-            await until_source(client, "live")
-            await until_held_by(client, "t0", "broker-a", "broker-b")
-
-
-async def test_closing_leaves_no_task_no_connection_and_nothing_to_complain_about(
-    own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    def connections() -> int:
-        return len(own_agent._link.client.client_list())
-
-    own_agent.register(broker("broker-a"), topics(1))
-    before = connections()
-    with warnings.catch_warnings(record=True) as complaints:
-        warnings.simplefilter("always")
-        async with AsyncRouteClient.from_url(own_server.url, QUICK) as client:
-            await until_held_by(client, "t0", "broker-a")
-            await until_in_place(client)
-        assert all(task.get_name() != FOLLOWER for task in asyncio.all_tasks())
-        await await_until(lambda: connections() == before, description="all connections are closed")
-        del client
-        gc.collect()
-    assert [str(complaint.message) for complaint in complaints] == []
-
-
-async def test_closing_in_an_outage_ends_within_the_deadlines(
-    own_server: EmbeddedServer, own_agent: RouteStore
-) -> None:
-    with FaultyProxy(own_server.port) as proxy:
-        async with AsyncRouteClient.from_url(proxy.url, IMPATIENT) as client:
-            await until_in_place(client)
-            with proxy.hanging():
-                await until_source(client, "memory")
-                async with asyncio.timeout(SOON_S):
-                    await client.aclose()

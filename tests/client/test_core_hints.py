@@ -64,6 +64,21 @@ def test_answers_with_an_error_make_no_hint(core: ClientCore) -> None:
     assert hinting(core).due(0.3) is None
 
 
+def test_a_late_failure_from_before_the_brokers_last_start_makes_no_hint(core: Core) -> None:
+    core.hear(core.table.come_up("a"), now=2.0)
+    for _ in range(3):
+        core.brokers.record("a", Result(1.5, failed=True, began_at=1.0), 2.5)
+    assert hinting(core).due(3.0) is None
+
+
+def test_a_broker_that_is_started_anew_withdraws_what_was_said_of_it(core: Core) -> None:
+    for now in (0.0, 0.1, 0.2):
+        fail(core, now)
+    assert hinting(core).due(0.2) == ("a",)
+    core.hear(core.table.come_up("a"), now=1.0)
+    assert hinting(core).due(100.0) == ()
+
+
 def test_clients_read_hints_at_different_times(core: ClientCore) -> None:
     first = hinting(core)
     assert first.to_read(0.0, 1.0)
