@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -169,18 +168,3 @@ def test_the_rules_of_attempts_with_a_memory_of_faults(
             return log.choose(faults.pick)
 
         check(run(log, steps, choose_at), names, policy)
-
-
-def test_when_all_have_failed_the_last_one_is_not_tried_at_once() -> None:
-    bench, route = Bench(), Route({"a", "b"})
-    log = bench.log(RetryPolicy(retries=3, deadline_s=None))
-    tried = []
-    for route.turn in (0, 0, 1):
-        queue = log.choose(route.pick)
-        tried.append(queue.broker_name)
-        assert log.leave(log.begin(queue, 0.0), RESET, 0.0)
-    assert tried == ["a", "b", "a"]
-    queue = log.choose(route.pick)
-    assert queue.broker_name == "b"
-    with pytest.raises(AttemptsFailed):
-        log.leave(log.begin(queue, 0.0), RESET, 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from math import inf
 from time import monotonic
 from typing import Final
@@ -11,7 +10,6 @@ from typing import Final
 import pytest
 
 from sharedroutes.client import AttemptsFailed, RetryPolicy
-from sharedroutes.client.observers.events import AttemptEnded
 from tests.client.attempting import QUEUES, RESET, Bench, script
 from tests.support import await_until
 
@@ -282,18 +280,3 @@ async def test_without_limits_nothing_is_ended() -> None:
             loop.call_later(0.01, answered.set_result, None)
             await answered
     assert bench.recorded == [("a", False)]
-
-
-async def test_each_attempt_is_told_once() -> None:
-    bench = Bench()
-    ends = itertools.chain([RESET], itertools.repeat(None))
-    async for attempt in bench.async_attempts():
-        async with attempt:
-            if (error := next(ends)) is not None:
-                raise error
-    told = [event for event in bench.events if isinstance(event, AttemptEnded)]
-    assert [(one.topic, one.broker_name, one.outcome) for one in told] == [
-        ("t", "a", "failed"),
-        ("t", "b", "ok"),
-    ]
-    assert [one.latency_s for one in told] == [result.latency_s for _, result in bench.records]

@@ -246,14 +246,6 @@ def test_who_came_and_gave_up_is_not_brought_back_by_an_older_answer(rig: Rig) -
     assert set(rig.brokers_of("t")) == {"b"}
 
 
-def test_a_lease_that_ended_is_believed_while_most_live(rig: Rig) -> None:
-    rig.learn(["a", "b"])
-    rig.table.expire("a")
-    assert rig.look(TAIL_S) == {"t"}
-    assert set(rig.brokers_of("t")) == {"b"}
-    assert not rig.held
-
-
 def test_a_corrupt_key_is_no_reason_to_forget_its_topic(rig: Rig) -> None:
     rig.learn(["a"])
     before = rig.route("t")

@@ -1,4 +1,4 @@
-"""What a client decides and says, without a store: views, isolation, health, the log."""
+"""What a client decides and says, without a store: views, health, the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from sharedroutes.client import NoRoute
-from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.selection import PublishView, subscribe_queues
 from sharedroutes.registry import Change, ChangePage, CorruptData, Lookup, codec
 from tests.client.fake_table import FakeTable
@@ -119,16 +118,6 @@ def test_what_is_known_or_was_asked_just_now_is_not_asked(core: Core) -> None:
     core.answer(request, 0.0)
     assert core.question(["t", "u", "v"], 0.0).request is None
     assert core.question(["t", "u", "v"], core.config.missing_retry_s).request is not None
-
-
-# --- isolation ---------------------------------------------------------------------------------------------
-
-
-def test_when_all_fail_the_one_that_comes_back_first_gets_its_turn(core: Core) -> None:
-    for name, now in (("a", 0.0), ("b", 0.5)):
-        core.table.register(name, "t")
-        core.brokers.faults.record(name, Result(0.0, failed=True), now)
-    assert pick(core, 1.0) == {"a"}
 
 
 # --- the follower's next step ------------------------------------------------------------------------------
@@ -310,16 +299,3 @@ def test_health_tells_whether_and_when_the_store_answered(core: Core) -> None:
     core.follower.caught_up()
     health = core.health(4.0)
     assert (health.source, health.age_s, health.last_error) == ("live", 0.5, None)
-
-
-def test_health_names_what_is_held_back(core: Core) -> None:
-    core.table.register("b", "t")
-    core.table.register("a", "t")
-    view(core)
-    core.table.lose_everything()
-    core.hear(lost=True)
-    core.follower.found_place("0-0", 0.0)
-    core.look(1.0)
-    health = core.health(1.0)
-    assert (health.held_brokers, health.held_topics) == (("a", "b"), ("t",))
-    assert health.held == ("a", "b", "t")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sharedroutes.client import ClientConfig, HintConfig
-from sharedroutes.client.core import ClientCore
+from sharedroutes.client import HintConfig
 from sharedroutes.client.observers.events import (
     BrokerIsolated,
     BrokerReturned,
@@ -149,11 +148,6 @@ def test_whom_others_cannot_reach_is_told_when_it_changes() -> None:
     for said in ({}, hints, hints, {}, {}):
         core.brokers.heard(said, ["a", "b"], 0.0)
     assert core.heard.take() == [BrokersSuspected(("a",)), BrokersSuspected(())]
-
-
-def test_attempts_are_told_to_observers_and_not_to_the_log() -> None:
-    assert ClientCore(ClientConfig()).tell_attempt is None
-    assert Core().tell_attempt is not None
 
 
 # --- the snapshot -------------------------------------------------------------------------------------------

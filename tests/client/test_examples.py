@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from examples import asyncio_streams, plain_socket, your_callable
+from examples import asyncio_streams, cluster_first, plain_socket, your_callable
 from sharedroutes.client import AsyncRouteClient, AttemptsFailed, NoRoute, RetryPolicy, RouteClient
 from sharedroutes.client.errors import BrokerRefused
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
@@ -187,3 +187,35 @@ def test_what_somebody_elses_function_does_not_blame_on_the_broker_passes(
     with RouteClient.from_url(redis_url) as routes, pytest.raises(your_callable.VendorError):
         your_callable.send(routes, "orders", b"hello", vendor_send)
     assert next(calls) == 1
+
+
+# --- a strategy: one cluster takes the messages while it is large enough ------------------------------------
+
+
+def register_clusters(store: RouteStore, **clusters: str) -> None:
+    for place, (name, cluster) in enumerate(clusters.items(), 1):
+        one = Broker(name, f"10.0.0.{place}:10911", cluster=cluster)
+        store.register(one, [TopicConfig("orders", read_queue_nums=2, write_queue_nums=2)])
+
+
+def chosen(url: str, cluster: str) -> set[str]:
+    with cluster_first.client(url, cluster) as routes:
+        return {routes.select_queue("orders").broker_name for _ in range(12)}
+
+
+def test_the_cluster_takes_all_messages_while_it_has_enough_brokers(
+    agent: RouteStore, redis_url: str
+) -> None:
+    register_clusters(agent, a="old", b="old", c="new", d="new")
+    assert chosen(redis_url, "new") == {"c", "d"}
+
+
+def test_others_step_in_when_too_few_are_left(agent: RouteStore, redis_url: str) -> None:
+    register_clusters(agent, a="old", b="old", c="new")
+    assert chosen(redis_url, "new") == {"a", "b", "c"}
+
+
+def test_a_cluster_without_brokers_is_no_fault(agent: RouteStore, redis_url: str) -> None:
+    register_clusters(agent, a="old")
+    assert cluster_first.ClusterFirst("new").enough == 2
+    assert chosen(redis_url, "new") == {"a"}

@@ -45,25 +45,21 @@ def test_a_failing_broker_is_left_alone_until_its_time_is_over() -> None:
     assert memory.quiet
 
 
-def test_a_good_answer_does_not_end_an_isolation() -> None:
-    memory = FaultMemory()
-    _fail(memory, "a", 0.0)
-    _succeed(memory, "a", 1.0)
-    assert memory.verdict(9.0).blocked == ("a",)
-
-
-def test_a_shorter_isolation_does_not_cut_a_longer_one() -> None:
-    memory = FaultMemory()
-    _succeed(memory, "a", 0.0, latency_s=15.0)
-    _succeed(memory, "a", 1.0, latency_s=0.55)
-    assert memory.verdict(29.9).blocked == ("a",)
-
-
-def test_a_longer_isolation_extends_a_shorter_one() -> None:
-    memory = FaultMemory()
-    _succeed(memory, "a", 0.0, latency_s=0.55)
-    _fail(memory, "a", 1.0)
-    assert memory.verdict(10.9).blocked == ("a",)
+@pytest.mark.parametrize(
+    ("first", "then", "until"),
+    [
+        (Result(0.0, failed=True), Result(0.001, failed=False), 10.0),
+        (Result(15.0, failed=False), Result(0.55, failed=False), 30.0),
+        (Result(0.55, failed=False), Result(0.0, failed=True), 11.0),
+    ],
+    ids=["a good answer ends none", "a shorter one cuts none", "a longer one extends it"],
+)
+def test_an_isolation_is_only_ever_extended(first: Result, then: Result, until: float) -> None:
+    memory = FaultMemory(AT_ONCE)
+    memory.record("a", first, 0.0)
+    memory.record("a", then, 1.0)
+    assert memory.verdict(until - 0.1).blocked == ("a",)
+    assert memory.verdict(until).blocked == ()
 
 
 def test_without_a_ladder_one_failure_isolates_nobody() -> None:

@@ -61,14 +61,14 @@ STEPS_4 = [
 ]
 
 
-@pytest.mark.parametrize(("latency_ms", "isolation_s"), STEPS)
-def test_the_default_ladder_is_that_of_rocketmq_5_1_4(latency_ms: int, isolation_s: int) -> None:
-    assert LADDER.isolation_s(latency_ms / 1000, failed=False) == isolation_s
-
-
-@pytest.mark.parametrize(("latency_ms", "isolation_s"), STEPS_4)
-def test_the_ladder_of_before_can_be_had(latency_ms: int, isolation_s: int) -> None:
-    assert LADDER_4.isolation_s(latency_ms / 1000, failed=False) == isolation_s
+@pytest.mark.parametrize(
+    ("ladder", "latency_ms", "isolation_s"),
+    [*((LADDER, *step) for step in STEPS), *((LADDER_4, *step) for step in STEPS_4)],
+)
+def test_the_ladders_are_those_of_rocketmq_5_1_4_and_before(
+    ladder: Ladder, latency_ms: int, isolation_s: int
+) -> None:
+    assert ladder.isolation_s(latency_ms / 1000, failed=False) == isolation_s
 
 
 @pytest.mark.parametrize(("ladder", "isolation_s"), [(LADDER, 10), (LADDER_4, 600)])

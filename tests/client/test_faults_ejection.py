@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharedroutes.client.faults.broker import Result
+from sharedroutes.client.faults.broker import Result, Results
 from sharedroutes.client.faults.config import FaultConfig, Tuning
 from sharedroutes.client.faults.memory import FaultMemory
 
@@ -178,3 +178,19 @@ def test_two_clients_do_not_end_an_ejection_at_the_same_time() -> None:
         ends.append(_isolated_for_s(memory, 0.0))
     assert ends[0] != ends[1]
     assert all(30 <= end <= 36 for end in ends)
+
+
+# --- the window of results ----------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=40), st.integers(0, 30))
+def test_the_window_holds_the_results_of_its_five_parts(steps: list[tuple[int, bool]], later: int) -> None:
+    results = Results(10.0)
+    steps = sorted(steps)
+    for now, failed in steps:
+        results.record(float(now), failed=failed)
+    end = (steps[-1][0] if steps else 0) + later
+    within = [failed for now, failed in steps if now // 2 > end // 2 - 5]
+    assert results.counts(float(end)) == (within.count(False), within.count(True))
+    results.clear()
+    assert results.counts(float(end)) == (0, 0)

@@ -163,11 +163,6 @@ def test_a_quorum_of_others_makes_a_broker_suspected_until_it_is_gone() -> None:
     assert some.offer(said_by(["c1", "c2"], "b1"), TEN, 0.0) == frozenset()
 
 
-def test_its_own_voice_does_not_count() -> None:
-    some = book()
-    assert some.offer(said_by(["c1", "c2", "me"], "b1"), TEN, 0.0) == frozenset()
-
-
 def test_brokers_that_are_not_in_use_are_nobodys_business() -> None:
     some = book()
     assert some.offer(said_by(["c1", "c2", "c3"], "x", "b1"), TEN, 0.0) == {"b1"}
@@ -223,12 +218,6 @@ def test_a_broker_that_was_started_anew_has_no_old_success_either() -> None:
 
 
 # --- liars --------------------------------------------------------------------------------------------------
-
-
-def test_one_liar_who_names_every_broker_under_its_own_id_changes_nothing() -> None:
-    some = book()
-    assert some.offer(said_by(["liar"], *TEN), TEN, 0.0) == frozenset()
-    assert some.offer(said_by(["liar", "honest"], *TEN), TEN, 0.0) == frozenset()
 
 
 def test_a_liar_of_many_ids_costs_a_busy_client_nothing_and_an_idle_one_up_to_the_cap() -> None:

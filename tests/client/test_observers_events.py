@@ -15,14 +15,6 @@ from tests.client.heard import Heard
 EVENT = BrokerReturned("a")
 
 
-class Listener:
-    def __init__(self) -> None:
-        self.heard: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        self.heard.append(event)
-
-
 class Troubled:
     def __init__(self, *errors: BaseException) -> None:
         self.errors = list(errors)
@@ -32,11 +24,11 @@ class Troubled:
 
 
 def test_every_observer_hears_of_every_event_in_order() -> None:
-    first, second = Listener(), Listener()
+    first, second = Heard(), Heard()
     tell = tell_all(iter((first, second)))
     tell(EVENT)
     tell(FeedLost("1-0"))
-    assert first.heard == second.heard == [EVENT, FeedLost("1-0")]
+    assert first.events == second.events == [EVENT, FeedLost("1-0")]
 
 
 def test_without_observers_nothing_happens() -> None:
@@ -44,9 +36,9 @@ def test_without_observers_nothing_happens() -> None:
 
 
 def test_what_an_observer_raises_is_logged_and_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
-    last = Listener()
+    last = Heard()
     tell_all((Troubled(ValueError("no")), last))(EVENT)
-    assert last.heard == [EVENT]
+    assert last.events == [EVENT]
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("sharedroutes.client", logging.ERROR)
     assert record.getMessage() == "observer Troubled failed at BrokerReturned, said once"

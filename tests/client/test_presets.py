@@ -13,10 +13,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from sharedroutes.client import (
+    LADDER,
+    LADDER_4,
     PRESETS,
     AttemptsFailed,
     BrokerRefused,
     ClientConfig,
+    Ladder,
     NoRoute,
     RetryPolicy,
     RoundRobin,
@@ -27,7 +30,6 @@ from sharedroutes.client.faults.broker import Result
 from sharedroutes.client.faults.memory import FaultMemory
 from sharedroutes.client.selection import PublishView
 from sharedroutes.registry import RouteStore, TopicConfig
-from tests.client.attempting import RESET, Bench
 from tests.client.topics import route_of
 from tests.registry.builders import broker
 
@@ -104,35 +106,15 @@ def test_fault_tolerance_is_on_where_the_name_says_so(
 
 
 @pytest.mark.parametrize(
-    ("preset", "latency_max", "not_available", "failure", "codes"),
+    ("preset", "ladder", "codes"),
     [
-        (
-            "rocketmq-4",
-            (50, 100, 550, 1_000, 2_000, 3_000, 15_000),
-            (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
-            30_000,
-            {1, 14, 16, 17, 204, 205},
-        ),
-        (
-            "rocketmq-5",
-            (50, 100, 550, 1_800, 3_000, 5_000, 15_000),
-            (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
-            10_000,
-            {1, 2, 14, 16, 17, 204, 205, 1500},
-        ),
+        ("rocketmq-4", LADDER_4, frozenset({1, 14, 16, 17, 204, 205})),
+        ("rocketmq-5", LADDER, frozenset({1, 2, 14, 16, 17, 204, 205, 1500})),
     ],
 )
-def test_the_ladder_and_the_codes_of_each_release(
-    preset: str, latency_max: tuple[int, ...], not_available: tuple[int, ...], failure: int, codes: set[int]
-) -> None:
-    ladder, policy = PRESETS[preset].client.faults.ladder, PRESETS[preset].client.policy
-    assert ladder is not None
-    assert (ladder.latency_ms, ladder.isolation_ms, ladder.failure_latency_ms) == (
-        latency_max,
-        not_available,
-        failure,
-    )
-    assert policy.retry_codes == codes
+def test_the_ladder_and_the_codes_of_each_release(preset: str, ladder: Ladder, codes: frozenset[int]) -> None:
+    client = PRESETS[preset].client
+    assert (client.faults.ladder, client.policy.retry_codes) == (ladder, codes)
 
 
 def test_our_own_preset_is_the_default() -> None:
@@ -306,18 +288,6 @@ def test_as_rocketmq_comes_only_the_last_broker_is_avoided(preset: str) -> None:
 
 
 # ---- attempts
-
-
-def test_a_retry_by_rocketmqs_rules_may_come_back_to_the_first_broker() -> None:
-    bench = Bench()
-    bench.queues = bench.queues[:3]
-    log = bench.log(PRESETS["rocketmq-5"].client.policy)
-    tried = []
-    for _ in range(2):
-        queue = log.choose(bench.pick)
-        tried.append(queue.broker_name)
-        assert log.leave(log.begin(queue, 0.0), RESET, 0.0)
-    assert [*tried, log.choose(bench.pick).broker_name] == ["a", "b", "a"]
 
 
 def test_a_client_with_a_preset_uses_its_policy_and_its_default_topic(

@@ -322,7 +322,8 @@ def test_a_client_without_observers_looks_at_nothing() -> None:
     def see(_broker_name: str, _now: float) -> tuple[str, bool]:
         raise AssertionError("nobody wants to know")
 
-    assert ClientCore(ClientConfig()).tell_attempt is None
+    assert ClientCore(ClientConfig()).tell_attempt is None, "the log does not want to know of attempts"
+    assert Core().tell_attempt is not None
     AttemptLog("t", RetryPolicy(), Bench().record, tell=None, see=see).begin(QUEUES[0], 0.0)
 
 

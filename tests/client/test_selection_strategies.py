@@ -141,24 +141,14 @@ def test_a_value_that_does_not_fit_is_named(bad: object, message: str) -> None:
 ZONES = {"a": "z1", "b": "z1", "c": "z2", "d": "z2"}
 
 
-def test_a_client_stays_in_its_zone_while_that_is_well() -> None:
-    assert set(names(ZoneAware("z1").arrange(candidates(dict.fromkeys("abcd", 2), "", ZONES)))) == {"a", "b"}
-
-
-def test_a_client_whose_zone_has_no_broker_uses_all_the_others() -> None:
-    given_ = candidates(dict.fromkeys("abcd", 2), "", ZONES)
-    assert tuple(ZoneAware("z9").arrange(given_)) == given_.queues
-
-
-def test_a_client_whose_zone_fails_altogether_uses_the_others() -> None:
-    assert set(names(ZoneAware("z1").arrange(candidates(dict.fromkeys("abcd", 2), "ab", ZONES)))) == {
-        "c",
-        "d",
-    }
-
-
-def test_a_client_whose_zone_alone_is_left_uses_that() -> None:
-    assert set(names(ZoneAware("z1").arrange(candidates(dict.fromkeys("abcd", 2), "acd", ZONES)))) == {"b"}
+@pytest.mark.parametrize(
+    ("zone", "failing", "turns"),
+    [("z1", "", "aabb"), ("z9", "", "aabbccdd"), ("z1", "ab", "ccdd"), ("z1", "acd", "bb")],
+    ids=["it is well", "it has no broker", "it fails altogether", "it alone is left"],
+)
+def test_a_client_stays_in_its_zone_while_that_has_brokers(zone: str, failing: str, turns: str) -> None:
+    given_ = candidates(dict.fromkeys("abcd", 2), failing, ZONES)
+    assert names(ZoneAware(zone).arrange(given_)) == turns
 
 
 @pytest.mark.parametrize(

@@ -182,18 +182,14 @@ def test_of_two_brokers_the_one_that_came_back_later_takes_less() -> None:
     assert found["b"] < 0.2
 
 
-def test_when_all_brokers_are_in_slow_start_alike_they_take_turns_as_ever() -> None:
+@pytest.mark.parametrize("blocked", ["", "a"])
+def test_when_all_brokers_that_may_be_used_are_in_slow_start_alike_they_take_turns_as_ever(
+    blocked: str,
+) -> None:
     view = view_of("abc")
-    faults = verdict(shares=dict.fromkeys("abc", 0.1))
-    picked = [view.pick(faults, NOBODY, RNG) for _ in range(6)]
-    assert picked == list(view.queues)
-
-
-def test_when_all_brokers_that_are_not_left_alone_are_in_slow_start_alike_they_take_turns_as_ever() -> None:
-    view = view_of("abc")
-    faults = verdict("a", shares=dict.fromkeys("bc", 0.1))
-    picked = [view.pick(faults, NOBODY, RNG) for _ in range(4)]
-    assert picked == [queue for queue in view.queues if queue.broker_name != "a"]
+    used = [queue for queue in view.queues if queue.broker_name not in blocked]
+    faults = verdict(blocked, shares={queue.broker_name: 0.1 for queue in used})
+    assert [view.pick(faults, NOBODY, RNG) for _ in used] == used
 
 
 def test_a_broker_whose_share_is_nought_is_used_when_there_is_no_other() -> None:
