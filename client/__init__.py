@@ -29,10 +29,9 @@ from .attempts.policy import (
 from .brokers import HintConfig
 from .config import PRESETS, ClientConfig, Preset
 from .errors import AttemptsFailed, BrokerRefused, Failure, NoRoute, NotStored
-from .faults.broker import FaultState
 from .faults.config import LADDER, LADDER_4, FaultConfig, Ladder
-from .health import Health, HeldLoss
 from .observers import Observer
+from .observers.state import FaultState, Health, HeldLoss
 from .routes import Route, RouteChange
 from .selection import RoundRobin, Strategy, Weighted, ZoneAware
 

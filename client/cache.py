@@ -14,7 +14,8 @@ from ..registry.codec import OF_NO_TABLE, RowChange
 from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, in_order
 from ..registry.plans import Lookup
 from .config import ClientConfig
-from .health import Belief, HeldLoss, Losses
+from .health import Belief, Losses
+from .observers.state import HeldLoss
 from .routes import Rows, TableCopy
 
 _REFRESHES_WHILE_HELD: Final = 3

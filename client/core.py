@@ -17,12 +17,12 @@ from .brokers import Brokers
 from .cache import Request
 from .cache_follower import CacheFollower
 from .config import ClientConfig
-from .faults.broker import FaultState, Result
+from .faults.broker import Result
 from .flights import Flight
-from .health import Health
 from .locked_cache import Feed, LockedCache
 from .observers import LogObserver, tell_all
 from .observers.events import ClockReading
+from .observers.state import FaultState, Health
 from .routes import Route
 from .selection import PublishView, find_address
 

@@ -6,85 +6,21 @@ Every `now` is in seconds of the monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from .observers import Tell
 from .observers.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
+from .observers.state import LossReason
 
 MASS_LOSS_SHARE: Final = 0.5
 """A loss of more than this share of the live brokers in use is not believed at once: one zone of two may
 die, a larger part looks like a fault of the store."""
 
-Reason: TypeAlias = Literal["mass loss", "changes lost"]
 Belief: TypeAlias = Literal["hold", "doubt", "believe"]
 """hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
 
 Ending: TypeAlias = Literal["returned", "confirmed", "time", "accepted"]
 """How nothing is held back any more; see LossReleased."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldLoss:
-    """A broker or a topic that is served although the store's last answer lacked it, or a part of it."""
-
-    kind: Literal["broker", "topic"]
-    name: str
-    held_s: float
-    """Seconds since the first answer that lacked it."""
-
-    left_s: float
-    """For so many seconds it is served at most, from now on, while the store answers, and loses no more."""
-
-    why: Reason | Literal["last broker"]
-    """mass loss: too many brokers are gone at once; changes lost: the store forgot changes, and maybe more;
-    last broker: a topic has no other, and a second answer has to agree."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How far a client's view can be trusted."""
-
-    source: Source
-
-    age_s: float | None
-    """Seconds since the store last answered; None = it never did."""
-
-    last_error: str | None
-    """Why the store does not answer now; None = it does."""
-
-    position: str | None
-    """The id of the last change that was taken in."""
-
-    held_losses: tuple[HeldLoss, ...]
-    """What is served although the store's last answer lacked it, brokers first, each by name."""
-
-    topics: int
-    """Topics in the cache."""
-
-    server: str = ""
-    """Where a client reads that may read at replicas (`ClientConfig.read_from`), as host:port."""
-
-    role: Literal["primary", "replica"] | None = None
-    """What that server is; None = there is none."""
-
-    lag_s: float | None = None
-    """What is read there is at most so much older than what the primary has; None = no pulse was heard."""
-
-    @property
-    def held_brokers(self) -> tuple[str, ...]:
-        """Brokers that are served although the store's last answer lacked them, or a replica of theirs."""
-        return tuple(loss.name for loss in self.held_losses if loss.kind == "broker")
-
-    @property
-    def held_topics(self) -> tuple[str, ...]:
-        """Topics that are served although the store's last answer lacked them, or a broker of theirs."""
-        return tuple(loss.name for loss in self.held_losses if loss.kind == "topic")
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        """All that is served although the last answer lacked it: the brokers, then the topics."""
-        return self.held_brokers + self.held_topics
 
 
 class HeldNames:
@@ -143,7 +79,7 @@ class Losses:
         self.guarded_until: float | None = None
         """When losses are believed again; None while the guard is not armed."""
 
-        self.reason: Reason = "mass loss"
+        self.reason: LossReason = "mass loss"
         """Why it was armed last."""
 
         self.brokers = HeldNames()

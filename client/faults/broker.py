@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from ..observers.events import IsolationReason
+from ..observers.state import FaultReason, FaultState
 from .config import FaultConfig, Tuning
-
-FaultReason: TypeAlias = IsolationReason | Literal["suspected"]
-"""suspected: other clients cannot reach it."""
 
 _PARTS: Final = 5
 
@@ -29,37 +26,6 @@ class Result(NamedTuple):
 
     began_at: float | None = None
     """When the operation began, by the monotonic clock; None = it counts whenever that was."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultState:
-    """What is known of one broker; times are in seconds."""
-
-    broker_name: str
-
-    isolated_for_s: float
-    """How much longer it is left alone, unless a probe finds it sooner; 0 = it is not isolated."""
-
-    reason: FaultReason | None
-    """Why it is left alone; None = it is not."""
-
-    reachable: bool
-    """RocketMQ's reachable flag."""
-
-    suspected: bool
-    """Whether it is avoided because other clients cannot reach it."""
-
-    share: float
-    """The share of its turns that it takes; below 1 during slow start, 0 while it is left alone."""
-
-    success_rate: float | None
-    """The share of good answers within the window; None = there is none."""
-
-    consecutive_failures: int
-    """Failures since the last success."""
-
-    ejections: int
-    """How many ejections are not made up for yet; the next one lasts so many times longer."""
 
 
 class Results:

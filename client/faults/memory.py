@@ -13,7 +13,8 @@ from typing import Final
 from ...registry.errors import InvalidInput
 from ..observers import Event, Tell
 from ..observers.events import BrokerIsolated, BrokerReturned, BrokersSuspected, IsolationReason
-from .broker import BrokerFaults, FaultState, Result
+from ..observers.state import FaultState
+from .broker import BrokerFaults, Result
 from .config import TUNING, FaultConfig, Tuning
 
 

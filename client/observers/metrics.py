@@ -22,6 +22,7 @@ from .events import (
     Source,
     SourceChanged,
 )
+from .state import FaultState, Health
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,41 +141,11 @@ _MEASURES: Final[Mapping[type[object], Callable[[Any], Iterable[Value]]]] = {
 """What an event adds to counters and histograms; the other events only change a state."""
 
 
-class WatchedHealth(Protocol):
-    """What is shown of a client's health."""
-
-    @property
-    def source(self) -> Source: ...  # noqa: D102
-    @property
-    def age_s(self) -> float | None: ...  # noqa: D102
-    @property
-    def held(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def topics(self) -> int: ...  # noqa: D102
-    @property
-    def server(self) -> str: ...  # noqa: D102
-    @property
-    def role(self) -> str | None: ...  # noqa: D102
-    @property
-    def lag_s(self) -> float | None: ...  # noqa: D102
-
-
-class WatchedFault(Protocol):
-    """What is shown of a broker in a client's memory of faults."""
-
-    @property
-    def isolated_for_s(self) -> float: ...  # noqa: D102
-    @property
-    def reachable(self) -> bool: ...  # noqa: D102
-    @property
-    def suspected(self) -> bool: ...  # noqa: D102
-
-
 class Watched(Protocol):
     """A route client of either kind."""
 
-    def health(self) -> WatchedHealth: ...  # noqa: D102
-    def faults(self) -> Mapping[str, WatchedFault]: ...  # noqa: D102
+    def health(self) -> Health: ...  # noqa: D102
+    def faults(self) -> Mapping[str, FaultState]: ...  # noqa: D102
 
 
 class WatchedClients:

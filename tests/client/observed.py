@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from sharedroutes.client import Health
+from sharedroutes.client import FaultState, Health
 from sharedroutes.client.observers.events import (
     AttemptEnded,
     BrokerIsolated,
@@ -45,13 +45,19 @@ ALL_EVENTS: Final[tuple[Event, ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is remembered of a broker."""
-
-    isolated_for_s: float = 0.0
-    reachable: bool = True
-    suspected: bool = False
+def fault(isolated_for_s: float = 0.0, *, reachable: bool = True, suspected: bool = False) -> FaultState:
+    """Return what is known of a broker."""
+    return FaultState(
+        broker_name="",
+        isolated_for_s=isolated_for_s,
+        reason=None,
+        reachable=reachable,
+        suspected=suspected,
+        share=1.0,
+        success_rate=None,
+        consecutive_failures=0,
+        ejections=0,
+    )
 
 
 @dataclass(eq=False)
@@ -59,7 +65,7 @@ class StandIn:
     """Stands in for a route client of either kind."""
 
     state: Health = UNKNOWING
-    memory: dict[str, Fault] = field(default_factory=dict)
+    memory: dict[str, FaultState] = field(default_factory=dict)
     looks: int = 0
 
     def health(self) -> Health:
@@ -67,6 +73,6 @@ class StandIn:
         self.looks += 1
         return self.state
 
-    def faults(self) -> dict[str, Fault]:
+    def faults(self) -> dict[str, FaultState]:
         """Return what the test says."""
         return self.memory

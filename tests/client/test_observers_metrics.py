@@ -33,7 +33,7 @@ from sharedroutes.client.observers.metrics import BUCKETS_S, COUNTERS, GAUGES, H
 from sharedroutes.client.observers.otel import OpenTelemetryObserver
 from sharedroutes.client.observers.prometheus import PrometheusObserver
 from sharedroutes.registry import InvalidInput
-from tests.client.observed import ALL_EVENTS, Fault, StandIn
+from tests.client.observed import ALL_EVENTS, StandIn, fault
 
 HELD: Final = (
     HeldLoss("broker", "a", 2.0, 28.0, "mass loss"),
@@ -199,7 +199,7 @@ def test_a_store_that_never_answered_has_no_age(system: System) -> None:
 
 
 def test_the_brokers_a_client_leaves_alone_are_seen(system: System) -> None:
-    client = StandIn(LIVE, {"a": Fault(8.5, reachable=False), "b": Fault(suspected=True)})
+    client = StandIn(LIVE, {"a": fault(8.5, reachable=False), "b": fault(suspected=True)})
     system.observer.watch(client)
     assert [system.read("broker.isolation.remaining", broker=broker) for broker in "ab"] == [8.5, 0]
     assert [system.read("broker.reachable", broker=broker) for broker in "ab"] == [0, 1]
@@ -230,7 +230,7 @@ def test_a_new_client_takes_the_place_of_the_one_that_had_its_name(system: Syste
 
 
 def test_every_event_and_metric_is_valid_and_no_topic_is_a_label(prometheus: Prometheus) -> None:
-    client = StandIn(REPLICA, {"a": Fault()})
+    client = StandIn(REPLICA, {"a": fault()})
     prometheus.observer.watch(client)
     for event in ALL_EVENTS:
         prometheus.observer.on_event(event)
@@ -282,7 +282,7 @@ def test_a_registry_that_has_such_metrics_is_refused_and_not_changed(
 
 
 def test_every_event_is_taken_in_and_every_metric_has_its_unit(otel: OpenTelemetry) -> None:
-    client = StandIn(REPLICA, {"a": Fault()})
+    client = StandIn(REPLICA, {"a": fault()})
     otel.observer.watch(client)
     for event in ALL_EVENTS:
         otel.observer.on_event(event)

@@ -24,7 +24,7 @@ from sharedroutes.client import (
     NoRoute,
     RouteClient,
 )
-from sharedroutes.client.health import Health
+from sharedroutes.client.observers.state import Health
 from sharedroutes.registry import RegistryError, TopicRoute
 from sharedroutes.remoting import FrameError, RemotingCommand, ResponseCode, request
 from sharedroutes.remoting.broker.client import BrokerClient
