@@ -253,7 +253,19 @@ class _ClientBase:
             see=self._core.see,
         )
 
-    def _begin_copy(self) -> None:
+    # --- forks ----------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Let nothing change while the process is copied."""
+        self._core.known.lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._core.known.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Know that this is a copy: threads and tasks are not copied, and locks may be held by them."""
+        self._is_copy = True
         self._core.begin_copy()
         self._faults = self._core.brokers.faults
 
@@ -271,20 +283,20 @@ class RouteClientBase(_ClientBase):
         def _drop_background(self) -> bool: ...
 
     def before_fork(self) -> None:
-        """Let nothing change while the process is copied."""
+        """Let nobody start or close it besides."""
         self._starting.acquire()
-        self._core.known.lock.acquire()
+        super().before_fork()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        self._core.known.lock.release()
+        super().after_fork_in_parent()
         self._starting.release()
 
     def after_fork_in_child(self) -> None:
-        """Leave it to the first use to begin anew: threads are not copied, and locks may be held by them."""
-        had_begun = self._drop_background()
-        self._is_copy = (self._is_copy or had_begun) and not self._closed
-        self._begin_copy()
+        """Leave it to the first use to begin anew, if it had begun before."""
+        begins = (self._drop_background() or self._is_copy) and not self._closed
+        super().after_fork_in_child()
+        self._is_copy = begins
         self._starting.release()
 
     def _use_copy(self) -> None:
@@ -293,19 +305,6 @@ class RouteClientBase(_ClientBase):
 
 class AsyncRouteClientBase(_ClientBase):
     """What a client for asyncio does in a copy of its process: nothing, as the loop does not run there."""
-
-    def before_fork(self) -> None:
-        """Let nothing change while the process is copied."""
-        self._core.known.lock.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-        self._core.known.lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Refuse every use from now on."""
-        self._is_copy = True
-        self._begin_copy()
 
     async def _use_copy(self) -> None:
         raise RuntimeError("the route client was made before a fork: make a new one in the child")

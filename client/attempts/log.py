@@ -17,9 +17,6 @@ from .policy import FAILED, Outcome, RetryPolicy
 _LEAST_TIMEOUT_S: Final = 0.001
 """A socket takes 0 for `do not wait at all`."""
 
-_UNSEEN: Final = ("", False)
-
-
 Record: TypeAlias = Callable[[str, Result, float], object]
 """Takes the result of an attempt at a broker, and the time of its end."""
 
@@ -43,6 +40,8 @@ class Begun:
     """How long after the first."""
 
     ends: float
+    seen: tuple[str, bool]
+    """What `See` returned."""
 
     def timeout_s(self, now: float) -> float | None:
         """Return for how many more seconds it may go on; never 0, and None without a limit."""
@@ -79,7 +78,6 @@ class AttemptLog:
         self._record = record
         self._tell = tell
         self._see = None if tell is None else see
-        self._seen = _UNSEEN
         self._first_at: float | None = None
         self._until: float | None = None
         self._entered = True
@@ -144,9 +142,8 @@ class AttemptLog:
         if self.answer is None and self._is_late(now):  # with one, next() has looked at the time
             self._end(self._deadline)
         ends = now + policy.limit_s(self.until(now) - now, policy.retries - len(self._tried))
-        if self._see is not None:
-            self._seen = self._see(queue.broker_name, now)
-        return Begun(queue, now, now - self._first_at, ends)
+        seen = ("", False) if self._see is None else self._see(queue.broker_name, now)
+        return Begun(queue, now, now - self._first_at, ends, seen)
 
     def leave(
         self,
@@ -196,7 +193,7 @@ class AttemptLog:
         if outcome.failed or not self._policy.one_way:
             self._record(name, Result(latency_s, outcome.failed, outcome.reachable, begun.at), now)
         if self._tell is not None:
-            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.name, self.number, *self._seen))
+            self._tell(AttemptEnded(self.topic, name, latency_s, outcome.name, self.number, *begun.seen))
 
     def _failure(self, begun: Begun, latency_s: float, cause: Exception) -> Failure:
         queue, code = begun.queue, self._policy.code_of(cause)

@@ -107,15 +107,8 @@ _REACHABLE: Final = Metric("broker.reachable", "1 for a broker that counts as re
 _SUSPECTED: Final = Metric("broker.suspected", "1 for a broker that other clients cannot reach.", ("broker",))
 
 GAUGES: Final = (
-    _SOURCE,
-    _ANSWER_AGE,
-    _SERVER,
-    _SERVER_LAG,
-    _TOPICS,
-    _HELD,
-    _ISOLATION,
-    _REACHABLE,
-    _SUSPECTED,
+    *(_SOURCE, _ANSWER_AGE, _SERVER, _SERVER_LAG, _TOPICS, _HELD),
+    *(_ISOLATION, _REACHABLE, _SUSPECTED),
 )
 
 _MEASURES: Final[Mapping[type[object], Callable[[Any], Iterable[Value]]]] = {

@@ -203,8 +203,13 @@ def test_a_look_at_a_group_that_was_overtaken_is_made_again(rig: Rig) -> None:
     assert rig.route("t") == rig.table.route("t")
 
 
-def test_who_gave_up_is_gone_at_once(rig: Rig) -> None:
+@pytest.mark.parametrize("held_back", [False, True], ids=["as ever", "while losses are held back"])
+def test_who_gave_up_is_gone_at_once(rig: Rig, *, held_back: bool) -> None:
     rig.learn(["a", "b"])
+    if held_back:
+        rig.cache.lose(0.0)
+        rig.full_look(SETTLED / 2)
+        rig.cache.lose(SETTLED)
     assert rig.cache.take([rig.table.unregister("a")]) == {"t"}
     assert set(rig.brokers_of("t")) == {"b"}
 
@@ -214,15 +219,6 @@ def test_a_replica_that_gave_up_leaves_the_others(rig: Rig) -> None:
     rig.learn(["a"])
     rig.cache.take([rig.table.unregister("a")])
     assert list(rig.brokers_of("t")["a"]) == [1]
-
-
-def test_who_gave_up_is_gone_at_once_even_while_losses_are_held_back(rig: Rig) -> None:
-    rig.learn(["a", "b"])
-    rig.cache.lose(0.0)
-    rig.full_look(SETTLED / 2)
-    rig.cache.lose(SETTLED)
-    assert rig.cache.take([rig.table.unregister("a")]) == {"t"}
-    assert set(rig.brokers_of("t")) == {"b"}
 
 
 def test_who_gave_up_is_not_brought_back_by_an_older_answer(rig: Rig) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-import pytest
-
-from sharedroutes.client import ClientConfig
 from sharedroutes.client.observers.events import FeedLost, LossHeld, LossReleased
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.registry.plans import ORIGIN
-from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, holders, until_held_by, until_in_place
+from tests.client.clients import AnyClient, OwnStage, holders, until_held_by, until_in_place
 from tests.client.heard import Heard, plain
 from tests.support import await_until
 
@@ -78,18 +74,3 @@ async def test_what_an_operator_says_while_the_store_is_away_holds_for_its_first
         own.server.start()
         await until_held_by(client, "t0")
         await await_until(lambda: not client.health().held, description="nothing is held")
-
-
-@pytest.mark.parametrize("config", [QUICK, replace(QUICK, tail_s=1.0)], ids=["quick", "default tail"])
-async def test_without_a_loss_it_changes_nothing(stage: Stage, config: ClientConfig) -> None:
-    heard = Heard()
-    stage.register("broker-a", "broker-b")
-    async with stage.in_place(config, observers=(heard,)) as client:
-        await until_held_by(client, "t0", "broker-a", "broker-b")
-        plain(client).accept()
-        await await_until(
-            lambda: plain(client)._core.known.cache.losses._accepted is None, description="all was read"
-        )
-        assert await holders(client, "t0") == {"broker-a", "broker-b"}
-    assert heard.all(LossHeld) == []
-    assert heard.all(LossReleased) == []

@@ -74,25 +74,12 @@ def register(agent: RouteStore, a: str, b: str) -> None:
 # --- what it does -------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_can_be_reached_again_is_found_and_used(
-    stage: Stage, listening: str, deaf: str
+async def test_a_broker_that_can_be_reached_again_is_found_and_one_that_refuses_stays_left_alone_until_then(
+    stage: Stage, listening: str, bound: socket.socket, deaf: str
 ) -> None:
     register(stage.agent, listening, deaf)
     heard = Heard()
     async with stage.client(BELL_ONLY, faults=FAULTS, observers=(heard,)) as client:
-        await lose(client, "broker-a")
-        await await_until(lambda: is_reachable(client, "broker-a"), description="it is found again")
-        assert await chosen(client) == {"broker-a", "broker-b"}
-    (isolated,) = heard.all(BrokerIsolated)
-    assert (isolated.broker_name, isolated.reason) == ("broker-a", "unreachable")
-    assert heard.all(BrokerReturned) == [BrokerReturned("broker-a")]
-
-
-async def test_a_broker_that_refuses_connections_stays_left_alone_until_it_listens(
-    stage: Stage, listening: str, bound: socket.socket, deaf: str
-) -> None:
-    register(stage.agent, listening, deaf)
-    async with stage.client(BELL_ONLY, faults=FAULTS) as client:
         await lose(client, "broker-a", "broker-b")
         await await_until(lambda: is_reachable(client, "broker-a"), description="a is found again")
         assert not is_reachable(client, "broker-b")
@@ -100,6 +87,9 @@ async def test_a_broker_that_refuses_connections_stays_left_alone_until_it_liste
         bound.listen()
         await await_until(lambda: is_reachable(client, "broker-b"), description="b is found again")
         assert await chosen(client) == {"broker-a", "broker-b"}
+    isolated = [(event.broker_name, event.reason) for event in heard.all(BrokerIsolated)]
+    assert isolated == [("broker-a", "unreachable"), ("broker-b", "unreachable")]
+    assert heard.all(BrokerReturned) == [BrokerReturned("broker-a"), BrokerReturned("broker-b")]
 
 
 class Probed:

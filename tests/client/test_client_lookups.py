@@ -11,7 +11,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from sharedroutes.client import AsyncRouteClient, AttemptsFailed, NoRoute, RouteClient
+from sharedroutes.client import AsyncRouteClient, NoRoute, RouteClient
 from sharedroutes.registry import (
     AsyncRouteStore,
     EmbeddedServer,
@@ -105,30 +105,10 @@ async def test_a_broker_that_fails_is_not_tried_again_and_left_alone(stage: Stag
         assert await chosen(client) == {good}
 
 
-async def test_attempts_at_the_only_broker_go_on(stage: Stage) -> None:
-    stage.agent.register(broker(), topics(1))
-
-    def fail(queue: MessageQueue) -> None:
-        raise TimeoutError
-
-    async with stage.client() as client:
-        with pytest.raises(AttemptsFailed) as failed:
-            await attempt(client, "t0", fail)
-        assert [failure.broker_name for failure in failed.value.failures] == ["broker-a"] * 3
-        assert (await client.select_queue("t0")).broker_name == "broker-a"
-
-
 async def test_attempts_at_a_topic_that_nobody_holds_are_no_route(stage: Stage) -> None:
     async with stage.client() as client:
         with pytest.raises(NoRoute):
             await attempt(client, "nowhere", lambda queue: queue)
-
-
-async def test_a_slow_answer_isolates_like_a_failure(stage: Stage) -> None:
-    stage.register("broker-a", "broker-b")
-    async with stage.client() as client:
-        client.record("broker-a", 0.6)
-        assert await chosen(client) == {"broker-b"}
 
 
 async def test_namespaces_do_not_see_each_other(stage: Stage) -> None:

@@ -213,15 +213,3 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
             return (await client.route("t0")).as_of is not None
 
         await await_until(is_confirmed, description="the store confirms the route")
-
-
-async def test_a_folder_that_cannot_be_written_is_said_and_breaks_nothing(
-    stage: Stage, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    stage.register("broker-a", "broker-b")
-    path = tmp_path / "no such folder" / "routes.json"
-    async with stage.client(snapshot_path=path) as client:
-        await learn(client)
-        await await_until(lambda: f"{path} cannot be written" in caplog.text, description="it is said")
-        assert await chosen(client) == BOTH
-        assert client.health().source == "live"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -82,16 +81,3 @@ async def test_the_end_of_one_store_or_client_is_no_matter_to_another(
             assert (east.health().source, west.health().source) == ("live", "live")
         agents[EAST].register(broker("second-east"), topics(1))
         await until_held_by(east, "t0", "broker-east", "second-east")
-
-
-async def test_a_snapshot_is_of_one_registry(
-    make_client: ClientMaker, urls: dict[str, str], agents: dict[str, RouteStore], tmp_path: Path
-) -> None:
-    paths = {name: tmp_path / f"{name}.json" for name in (EAST, WEST)}
-    for name, path in paths.items():
-        async with client_of(make_client, urls, name, snapshot_path=path) as client:
-            await until_held_by(client, "t0", f"broker-{name}")
-            await until_in_place(client)
-            plain(client)._core.follower.save_snapshot(0.0)
-    async with client_of(make_client, urls, WEST, snapshot_path=paths[EAST]) as client:  # a mistake
-        await until_held_by(client, "t0", "broker-west")

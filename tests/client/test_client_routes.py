@@ -1,4 +1,4 @@
-"""Topics of a running client: reading many, how old and which they are, unknown ones, message groups."""
+"""Topics of a running client: reading many, how old they are, the default topic, message groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import redis
 
 from sharedroutes.client import NoRoute
 from sharedroutes.client.observers.events import LookupDone
-from sharedroutes.registry import RouteStore, TopicConfig, plans
+from sharedroutes.registry import RouteStore, TopicConfig
 from tests.client.clients import (
     BELL_ONLY,
     AnyClient,
@@ -135,25 +135,7 @@ async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(stage:
         assert [event.topics for event in heard.all(LookupDone)] == [2, 1]
 
 
-# --- which one, and how old --------------------------------------------------------------------------------
-
-
-async def test_the_generation_of_a_route_grows_with_its_changes_and_only_then(stage: Stage) -> None:
-    held = stage.agent.register(broker(), topics(2))
-    async with stage.in_place(refresh_s=0.1) as client:
-        first = await client.route("t0")
-        stage.agent.heartbeat(held)
-        stage.agent.run(plans.register_topic(stage.agent.config, held, TopicConfig("t1", 8, 8)))
-        stage.agent.register(broker("broker-b"), topics(1, first=1))
-        await until_held_by(client, "t1", "broker-a", "broker-b")
-        before = (await client.route("t0")).as_of
-        assert before is not None
-        await until_confirmed(client, before + 0.2)
-        same = await client.route("t0")
-        assert (same, same.generation) == (first, first.generation)
-        stage.agent.register(broker("broker-c"), topics(1))
-        await until_held_by(client, "t0", "broker-a", "broker-c")
-        assert (await client.route("t0")).generation > first.generation
+# --- how old -----------------------------------------------------------------------------------------------
 
 
 async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_not(own: OwnStage) -> None:
@@ -171,26 +153,6 @@ async def test_a_route_is_young_while_the_store_answers_and_ages_while_it_does_n
         own.server.start()
         own.agent.register(broker(), topics(1))
         await until_confirmed(client, last.as_of)
-
-
-# --- unknown topics ----------------------------------------------------------------------------------------
-
-
-async def test_an_unknown_topic_is_asked_for_no_more_often_than_configured(
-    stage: Stage, admin: redis.Redis
-) -> None:
-    retry_s = 0.3
-    async with stage.in_place(BELL_ONLY, missing_retry_s=retry_s) as client:
-        begun, before, asked = monotonic(), calls(admin, "mget"), 0
-        while calls(admin, "mget") - before < 4:
-            for ask in (client.select_queue, client.route, client.subscribe_queues):
-                with pytest.raises(NoRoute):
-                    await ask("nowhere")
-            assert await client.get(["nowhere"]) == {}
-            asked += 4
-        lookups = calls(admin, "mget") - before
-        assert lookups <= 1 + (monotonic() - begun) / retry_s
-        assert asked > lookups
 
 
 # --- the default topic -------------------------------------------------------------------------------------
