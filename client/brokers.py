@@ -5,13 +5,7 @@ RocketMQ has nothing like it: there every client finds a dead broker by itself. 
 clients prefer other brokers, it takes no broker away. It helps clients that have not met the fault yet: one
 that had a success with the broker lately goes by that.
 
-An id is a claim and no credential. The quorum keeps mistakes of single clients harmless; it does not stop
-somebody who may write hints and lies under several ids. A liar can make other clients prefer other brokers
-than up to `max_suspected_share` of those in use, and only brokers with which they had no success for 5 s;
-that ends up to 60 s after the lies stop, and what was written for later goes with the next hint of any
-client. A liar can remove or crowd out the hints of others, which is as if there were none, and, as everybody
-who may run scripts, keep the store busy and fill its memory. Nobody can make a client suspect all brokers, or
-change a route. A user who may only read can do none of this: see `Role.HINTER`.
+An id is a claim and no credential; what a liar can do, and what not, is in docs/client/faults.md.
 """
 
 from __future__ import annotations
