@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 from dataclasses import fields
 from logging import INFO, WARNING
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ...registry.wording import some
 from .events import (
@@ -40,8 +39,7 @@ class LogObserver:
 
     def on_event(self, event: Event) -> None:
         """Log one event, if it is a change of state."""
-        line_of = _LINES.get(type(event))
-        line = None if line_of is None else line_of(event)
+        line = _line_of(event)
         if line is None:
             return
         level, message, values = line
@@ -49,65 +47,51 @@ class LogObserver:
         _log.log(level, message, *values, extra={"event": type(event).__name__, **extra})
 
 
-def _some(names: tuple[str, ...]) -> str:
-    return some(names, _NAMED) or "none"
+def _line_of(event: Event) -> _Line | None:
+    line: _Line | None = None
+    match event:
+        case SourceChanged():
+            line = _source_changed(event)
+        case LossHeld() | LossReleased():
+            line = _loss(event)
+        case BrokerIsolated(name, reason, for_s):
+            line = WARNING, "broker %s is left alone for %.1f s (%s)", (name, for_s, reason)
+        case BrokerReturned(name):
+            line = INFO, "broker %s is used again", (name,)
+        case BrokersSuspected(names) if names:
+            line = WARNING, "other clients cannot reach brokers %s", (_some(names),)
+        case BrokersSuspected():
+            line = INFO, "no broker is suspected by other clients any more", ()
+        case FeedLost(position):
+            line = WARNING, "the store lost changes after %s: all is read again", (position,)
+        case ServerChanged(server, role):
+            line = WARNING if role == "primary" else INFO, "the store is read at %s, a %s", (server, role)
+        case SnapshotUnusable(path, reason, use):
+            how = "is not used" if use == "read" else "cannot be written"
+            line = WARNING, f"the snapshot %s {how}: %s", (path, reason)
+    return line
 
 
 def _source_changed(event: SourceChanged) -> _Line | None:
     if event.new != "live":
         if event.reason:
-            message = "the store does not answer, serving the last known routes: %s"
-            return WARNING, message, (event.reason,)
+            return WARNING, "the store does not answer, serving the last known routes: %s", (event.reason,)
         return INFO, "routes come from %s until the store answers", (event.new,)
     if event.reason or event.old == "memory":
         return INFO, "the store answers again", ()
     return None  # the first contact, as it should be
 
 
-def _feed_lost(event: FeedLost) -> _Line:
-    return WARNING, "the store lost changes after %s: all is read again", (event.position,)
-
-
-def _server_changed(event: ServerChanged) -> _Line:
-    level = WARNING if event.role == "primary" else INFO
-    return level, "the store is read at %s, a %s", (event.server, event.role)
-
-
-def _loss_held(event: LossHeld) -> _Line:
-    message = "the store lacks what is known, which stays in use until that is sure: brokers %s; topics %s"
-    return WARNING, message, (_some(event.brokers), _some(event.topics))
-
-
-def _loss_released(event: LossReleased) -> _Line:
+def _loss(event: LossHeld | LossReleased) -> _Line:
+    if isinstance(event, LossHeld):
+        message = (
+            "the store lacks what is known, which stays in use until that is sure: brokers %s; topics %s"
+        )
+        return WARNING, message, (_some(event.brokers), _some(event.topics))
     if event.how == "returned":
         return INFO, "all that was held back has come back", ()
     return WARNING, "what was lacking is believed to be lost now (%s)", (event.how,)
 
 
-def _isolated(event: BrokerIsolated) -> _Line:
-    message = "broker %s is left alone for %.1f s (%s)"
-    return WARNING, message, (event.broker_name, event.for_s, event.reason)
-
-
-def _suspected(event: BrokersSuspected) -> _Line:
-    if not event.broker_names:
-        return INFO, "no broker is suspected by other clients any more", ()
-    return WARNING, "other clients cannot reach brokers %s", (_some(event.broker_names),)
-
-
-def _unusable(event: SnapshotUnusable) -> _Line:
-    how = "is not used" if event.use == "read" else "cannot be written"
-    return WARNING, f"the snapshot %s {how}: %s", (event.path, event.reason)
-
-
-_LINES: Final[Mapping[type[object], Callable[[Any], _Line | None]]] = {
-    SourceChanged: _source_changed,
-    FeedLost: _feed_lost,
-    ServerChanged: _server_changed,
-    LossHeld: _loss_held,
-    LossReleased: _loss_released,
-    BrokerIsolated: _isolated,
-    BrokerReturned: lambda event: (INFO, "broker %s is used again", (event.broker_name,)),
-    BrokersSuspected: _suspected,
-    SnapshotUnusable: _unusable,
-}
+def _some(names: tuple[str, ...]) -> str:
+    return some(names, _NAMED) or "none"
