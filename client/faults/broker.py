@@ -54,8 +54,12 @@ class Results:
     def counts(self, now: float) -> tuple[int, int]:
         """Return how many results within the window were good, and how many were not."""
         oldest = int(now // self._part_s) - _PARTS
-        parts = [counts for number, counts in self._counts.items() if number > oldest]
-        return sum(good for good, _ in parts), sum(bad for _, bad in parts)
+        good = bad = 0
+        for number, counts in self._counts.items():
+            if number > oldest:
+                good += counts[0]
+                bad += counts[1]
+        return good, bad
 
     def clear(self) -> None:
         """Forget the window."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -185,6 +186,12 @@ def async_client(where: str | InMemoryRegistry, config: ClientConfig = QUICK, **
     return AsyncRouteClient.from_url(where, config) if isinstance(where, str) else where.async_client(config)
 
 
+def running(name: str) -> int:
+    """Return how many threads, and tasks of this loop, have this name."""
+    threads = sum(thread.name == name for thread in threading.enumerate())
+    return threads + sum(task.get_name() == name for task in asyncio.all_tasks())
+
+
 def let_many_wait(threads: int = 32) -> None:
     """Let so many calls of the running loop's InThreads wait at once: by default it is a handful."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
@@ -255,6 +262,12 @@ async def until_held_by(client: AnyClient, topic: str, *names: str) -> None:
         return False
 
     await await_until(reached, description=f"{topic} is held by {names}")
+
+
+async def until_known(client: AnyClient, *names: str) -> None:
+    """Wait until the client hears of every change from now on, and its route of t0 names these brokers."""
+    await until_in_place(client)
+    await until_held_by(client, "t0", *names)
 
 
 async def until_source(client: AnyClient, source: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +14,7 @@ import pytest
 from sharedroutes.client import AsyncRouteClient, FaultConfig
 from sharedroutes.client.observers.events import BrokerIsolated, BrokerReturned
 from sharedroutes.registry import RouteStore
-from tests.client.clients import BELL_ONLY, FOLLOWER, AnyClient, Stage, chosen, until_held_by, until_in_place
+from tests.client.clients import BELL_ONLY, FOLLOWER, AnyClient, Stage, chosen, running, until_known
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -48,20 +47,13 @@ def deaf(bound: socket.socket) -> str:
     return f"127.0.0.1:{bound.getsockname()[1]}"
 
 
-def detectors(kind: str = DETECTOR) -> int:
-    """Return how many threads, and tasks of this loop, have this name."""
-    threads = sum(thread.name == kind for thread in threading.enumerate())
-    return threads + sum(task.get_name() == kind for task in asyncio.all_tasks())
-
-
 def is_reachable(client: AnyClient, name: str) -> bool:
     return plain(client).faults()[name].reachable
 
 
 async def lose(client: AnyClient, *names: str) -> None:
     """Let the client know of the brokers and fail to reach them."""
-    await until_in_place(client)
-    await until_held_by(client, "t0", "broker-a", "broker-b")
+    await until_known(client, "broker-a", "broker-b")
     for name in names:
         plain(client).record(name, 0.01, failed=True, reachable=False)
 
@@ -184,10 +176,10 @@ async def test_the_detector_ends_with_the_client(stage: Stage, listening: str, d
     register(stage.agent, listening, deaf)
     probe = Probed(lambda _: False)
     async with stage.client(BELL_ONLY, faults=FAULTS, probe=probe) as client:
-        assert detectors() == 1
+        assert running(DETECTOR) == 1
         await lose(client, "broker-a")
         await await_until(lambda: probe.asked, description="it probes")
-    assert detectors() == detectors(FOLLOWER) == 0
+    assert running(DETECTOR) == running(FOLLOWER) == 0
 
 
 async def test_a_detector_with_nothing_to_do_ends_at_once(stage: Stage) -> None:
@@ -195,7 +187,7 @@ async def test_a_detector_with_nothing_to_do_ends_at_once(stage: Stage) -> None:
     async with stage.in_place(BELL_ONLY, faults=faults) as client:
         async with asyncio.timeout(5.0):
             await client.aclose()
-    assert detectors() == 0
+    assert running(DETECTOR) == 0
 
 
 async def test_without_being_asked_for_nobody_probes(stage: Stage, listening: str, deaf: str) -> None:
@@ -203,7 +195,7 @@ async def test_without_being_asked_for_nobody_probes(stage: Stage, listening: st
     probe = Probed(lambda _: True)
     async with stage.client(BELL_ONLY, probe=probe) as client:
         await lose(client, "broker-a")
-        assert detectors(FOLLOWER) == 1
-        assert detectors() == 0
+        assert running(FOLLOWER) == 1
+        assert running(DETECTOR) == 0
         assert await chosen(client) == {"broker-b"}
     assert probe.asked == []

@@ -195,39 +195,25 @@ def fail_always() -> None:
     raise StoreUnavailable("down")
 
 
-async def test_when_the_task_that_asks_is_cancelled_another_asks(redis_url: str, agent: RouteStore) -> None:
-    agent.register(broker(), topics(1))
-    async with AsyncRouteClient.from_url(redis_url, BELL_ONLY) as client:
-        slow = await begin(client)
-        (leader,) = start(client.select_queue, "t0")
-        await until(slow, callers=1)
-        others = start(client.select_queue, "t0", times=CALLERS)
-        await until(slow, callers=1 + CALLERS)
-        leader.cancel()
-        await await_until(lambda: len(slow.asked) == 2, description="another asks")
-        slow.open()
-        assert {queue.broker_name for queue in await asyncio.gather(*others)} == {"broker-a"}
-        assert leader.cancelled()
-    assert slow.asked == [("t0",)] * 2
-
-
-async def test_when_a_task_that_waits_is_cancelled_the_others_get_the_answer(
-    redis_url: str, agent: RouteStore
+@pytest.mark.parametrize("asks", [True, False], ids=["the one that asks", "one that waits"])
+async def test_when_a_task_is_cancelled_the_others_get_the_answer_and_one_of_them_asks_if_need_be(
+    redis_url: str, agent: RouteStore, *, asks: bool
 ) -> None:
     agent.register(broker(), topics(1))
     async with AsyncRouteClient.from_url(redis_url, BELL_ONLY) as client:
         slow = await begin(client)
-        (leader,) = start(client.select_queue, "t0")
+        callers = start(client.select_queue, "t0")
         await until(slow, callers=1)
-        impatient, *others = start(client.select_queue, "t0", times=CALLERS)
+        callers += start(client.select_queue, "t0", times=CALLERS)
         await until(slow, callers=1 + CALLERS)
-        impatient.cancel()
-        await asyncio.wait([impatient])
-        assert impatient.cancelled()
+        cancelled = callers.pop(0 if asks else -1)
+        cancelled.cancel()
+        await await_until(lambda: len(slow.asked) == 1 + asks, description="as many ask as have to")
+        await asyncio.wait([cancelled])
         slow.open()
-        found = await asyncio.gather(leader, *others)
-        assert {queue.broker_name for queue in found} == {"broker-a"}
-    assert slow.asked == [("t0",)]
+        assert {queue.broker_name for queue in await asyncio.gather(*callers)} == {"broker-a"}
+        assert cancelled.cancelled()
+    assert slow.asked == [("t0",)] * (1 + asks)
 
 
 async def test_when_the_thread_that_asks_is_interrupted_another_asks(

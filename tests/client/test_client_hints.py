@@ -16,7 +16,7 @@ from sharedroutes.client.observers.events import BrokersSuspected
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.acl import Role, acl_rules
 from sharedroutes.registry.keys import Keys
-from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, chosen, until_held_by, until_in_place
+from tests.client.clients import QUICK, AnyClient, OwnStage, Stage, chosen, until_held_by, until_known
 from tests.client.heard import Heard, plain
 from tests.registry.builders import broker, topics
 from tests.support import await_until
@@ -43,11 +43,6 @@ def four(agent: RouteStore) -> RouteStore:
     return agent
 
 
-async def learn(client: AnyClient) -> None:
-    await until_in_place(client)
-    await until_held_by(client, "t0", *NAMES)
-
-
 def fail(client: AnyClient, name: str) -> None:
     """Let a client not reach a broker so often that it makes a hint."""
     for _ in range(PACE.failures_before_hint):
@@ -68,7 +63,7 @@ async def several(stage: Stage, count: int) -> AsyncIterator[list[AnyClient]]:
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(stage.client(QUICK, hints=HINTS)) for _ in range(count)]
         for client in clients:
-            await learn(client)
+            await until_known(client, *NAMES)
         yield clients
 
 
@@ -82,7 +77,7 @@ async def test_whom_three_cannot_reach_a_fourth_avoids_before_its_own_first_fail
         several(stage, 3) as failing,
         stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
-        await learn(fourth)
+        await until_known(fourth, *NAMES)
         assert await chosen(fourth) == {*NAMES}
         for client in failing[:2]:
             fail(client, "broker-a")
@@ -107,7 +102,7 @@ async def test_a_client_of_either_kind_hears_those_of_the_other(redis_url: str) 
         for client in threads:
             client.prefetch(["t0"])
         for task in tasks:
-            await learn(task)
+            await until_known(task, *NAMES)
         for each in (*threads, tasks[0]):
             for _ in range(PACE.failures_before_hint):
                 each.record("broker-a", 0.01, failed=True)
@@ -124,7 +119,7 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
         several(stage, 3) as failing,
         stage.client(QUICK, hints=HINTS, observers=(heard,)) as fourth,
     ):
-        await learn(fourth)
+        await until_known(fourth, *NAMES)
         for client in failing:
             fail(client, "broker-a")
         await until_suspected(fourth, "broker-a")
@@ -145,7 +140,7 @@ async def test_a_success_withdraws_a_hint_and_without_enough_others_the_broker_i
 async def test_a_single_client_that_lies_has_no_effect(stage: Stage) -> None:
     heard = Heard()
     async with stage.client(QUICK, hints=HINTS, observers=(heard,)) as client:
-        await learn(client)
+        await until_known(client, *NAMES)
         for _ in range(5):
             stage.agent.hint("liar", NAMES, ttl_s=60.0)
         for voice in ("x", "y", "z"):  # they come after it, so who hears them has heard the liar
@@ -168,7 +163,7 @@ async def test_a_client_without_the_right_says_so_once_and_goes_on(
     own.register(*NAMES)
     url = await user_of(own.server, Role.READER)
     async with own.make_client(url, QUICK, hints=HINTS) as client:
-        await learn(client)
+        await until_known(client, *NAMES)
         fail(client, "broker-a")
         await await_until(lambda: "takes no hints from this user" in caplog.text, description="it is said")
         fail(client, "broker-b")
@@ -187,7 +182,7 @@ async def test_a_hinter_may_give_hints(own: OwnStage) -> None:
     own.register(*NAMES)
     url = await user_of(own.server, Role.HINTER)
     async with own.make_client(url, QUICK, hints=HINTS) as client:
-        await learn(client)
+        await until_known(client, *NAMES)
         fail(client, "broker-a")
         await await_until(lambda: {*own.agent.hints()} == {"broker-a"}, description="the hint is given")
 
@@ -195,7 +190,7 @@ async def test_a_hinter_may_give_hints(own: OwnStage) -> None:
 @pytest.mark.usefixtures("four")
 async def test_who_was_not_asked_to_gives_no_hints_and_hears_none(stage: Stage, admin: redis.Redis) -> None:
     async with stage.client() as silent:
-        await learn(silent)
+        await until_known(silent, *NAMES)
         for _ in range(5):
             fail(silent, "broker-a")
         for number in range(3):  # each is heard of only after a chance to give hints

@@ -50,9 +50,10 @@ json.dump({
 """
 
 
-def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
+def printed(program: str) -> str:
+    """Return what a program prints that must not warn of anything."""
     done = subprocess.run(
-        (sys.executable, "-W", "error", "-c", PROGRAM),
+        (sys.executable, "-W", "error", "-c", program),
         env={**os.environ, "PYTHONPATH": str(SOURCES)},
         capture_output=True,
         text=True,
@@ -60,21 +61,18 @@ def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    found: dict[str, Any] = json.loads(done.stdout)
+    return done.stdout
+
+
+def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
+    found: dict[str, Any] = json.loads(printed(PROGRAM))
     assert found == {"seen": [], "threads": ["MainThread"], "files": []}
 
 
 def modules_after(code: str) -> set[str]:
     """Return the names of those of our modules that a process has imported after this code."""
-    done = subprocess.run(
-        (sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"),
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return {name for name in done.stdout.split() if name.partition(".")[0] in ("sharedroutes", "redis")}
+    found = printed(f"{code}\nimport sys; print(*sys.modules)").split()
+    return {name for name in found if name.partition(".")[0] in ("sharedroutes", "redis")}
 
 
 @pytest.mark.parametrize(
@@ -113,3 +111,30 @@ def test_a_client_has_no_thread_before_its_start_and_then_named_daemons(
         assert started
         assert all(thread.daemon and thread.name.startswith("sharedroutes-") for thread in started)
     assert not {*threading.enumerate()} - before
+
+
+WITHOUT_EXTRAS: Final = """
+import importlib, pkgutil, sys
+sys.modules["prometheus_client"] = sys.modules["opentelemetry"] = None  # as if they were not installed
+import sharedroutes.client
+for module in pkgutil.walk_packages(sharedroutes.client.__path__, "sharedroutes.client."):
+    if module.name not in {"sharedroutes.client.observers.prometheus", "sharedroutes.client.observers.otel"}:
+        importlib.import_module(module.name)
+importlib.import_module("sharedroutes.client.observers." + sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("observer", "missing", "extra"),
+    [("prometheus", "prometheus_client", "metrics"), ("otel", "opentelemetry", "otel")],
+)
+def test_only_the_observer_itself_needs_its_extra_and_says_so(
+    observer: str, missing: str, extra: str
+) -> None:
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, observer]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: ")
+    assert f"needs {missing}: run `" in last
+    assert last.endswith(f"[{extra}]'`")

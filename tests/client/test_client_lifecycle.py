@@ -24,6 +24,7 @@ from tests.client.clients import (
     OwnStage,
     Stage,
     attempt,
+    running,
     until_held_by,
     until_in_place,
     until_source,
@@ -33,12 +34,6 @@ from tests.support import await_until, wait_until
 
 SOON_S = 10.0
 """Far less than the follower of BELL_ONLY waits for a doorbell."""
-
-
-def followers() -> int:
-    """Return how many clients follow: in threads, and in tasks of this loop."""
-    threads = sum(thread.name == FOLLOWER for thread in threading.enumerate())
-    return threads + sum(task.get_name() == FOLLOWER for task in asyncio.all_tasks())
 
 
 async def test_a_client_that_was_not_started_says_so(stage: Stage) -> None:
@@ -72,37 +67,39 @@ async def test_however_many_start_a_client_it_has_one_follower_until_it_is_close
     client = stage.client()
     await asyncio.gather(*(client.start() for _ in range(8)))
     await client.start()
-    assert followers() == 1
+    assert running(FOLLOWER) == 1
     await until_held_by(client, "t0", "broker-a")
     for _ in range(2):
         await client.aclose()
-    assert followers() == 0
+    assert running(FOLLOWER) == 0
 
 
 async def test_closing_does_not_wait_for_a_doorbell(stage: Stage) -> None:
     async with stage.in_place(BELL_ONLY) as client:
         async with asyncio.timeout(SOON_S):
             await client.aclose()
-    assert followers() == 0
+    assert running(FOLLOWER) == 0
 
 
 async def test_closing_right_after_the_start_leaves_nothing(stage: Stage) -> None:
     for _ in range(10):
         async with stage.client():
             pass
-    assert followers() == 0
+    assert running(FOLLOWER) == 0
 
 
-async def test_closing_leaves_no_connection(own: OwnStage) -> None:
+@pytest.mark.parametrize("sweep", [False, True])
+async def test_closing_leaves_no_connection(own: OwnStage, *, sweep: bool) -> None:
     own.agent.register(broker(), topics(1))
 
     def connections() -> int:
         return len(own.agent._link.client.client_list())
 
     before = connections()
-    async with own.in_place() as client:
+    async with own.in_place(sweep=sweep) as client:
         await until_held_by(client, "t0", "broker-a")
-        assert connections() > before
+        wanted = before + (3 if sweep else 2)  # it listens, follows and sweeps
+        await await_until(lambda: connections() >= wanted, description="it is connected")
     await await_until(lambda: connections() == before, description="all connections are closed")
 
 
@@ -167,7 +164,7 @@ async def test_a_closing_that_is_cancelled_leaves_no_task(
     closing.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await closing
-    await await_until(lambda: followers() == 0, description="the follower has ended")
+    await await_until(lambda: running(FOLLOWER) == 0, description="the follower has ended")
     own_server.resume()
     await client.aclose()
 

@@ -12,13 +12,7 @@ import redis
 import redis.asyncio
 
 from sharedroutes.client import AsyncRouteClient, NoRoute, RouteClient
-from sharedroutes.registry import (
-    AsyncRouteStore,
-    EmbeddedServer,
-    MessageQueue,
-    RegistryConfig,
-    RouteStore,
-)
+from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, MessageQueue, RegistryConfig, RouteStore
 from tests.client.clients import (
     BELL_ONLY,
     QUICK,

@@ -29,7 +29,7 @@ from tests.client.clients import (
     Stage,
     holders,
     until_held_by,
-    until_in_place,
+    until_known,
     until_source,
 )
 from tests.proxy import OUTAGES, FaultyProxy, Outage
@@ -62,8 +62,7 @@ async def learn(client: AnyClient, agent: RouteStore) -> None:
     """Let the client know of two brokers and hear of every change."""
     for name in ("broker-a", "broker-b"):
         agent.register(broker(name), topics(1))
-    await until_in_place(client)
-    await until_held_by(client, "t0", "broker-a", "broker-b")
+    await until_known(client, "broker-a", "broker-b")
 
 
 async def found(client: AnyClient, topic: str) -> TopicRoute:

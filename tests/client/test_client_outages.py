@@ -21,6 +21,7 @@ from tests.client.clients import (
     holders,
     until_held_by,
     until_in_place,
+    until_known,
     until_source,
 )
 from tests.registry.builders import broker, topics
@@ -33,12 +34,6 @@ BOTH: Final = {"broker-a", "broker-b"}
 
 SOON_S: Final = 10.0
 """Far more than any deadline of IMPATIENT, far less than a wait that nobody bounds."""
-
-
-async def learn(client: AnyClient) -> None:
-    """Let the client know of two brokers and hear of every change."""
-    await until_in_place(client)
-    await until_held_by(client, "t0", "broker-a", "broker-b")
 
 
 async def until_found(client: AnyClient, topic: str) -> None:
@@ -65,7 +60,7 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
     caplog.set_level(logging.INFO)
     own.register("broker-a", "broker-b")
     async with own.client() as client:
-        await learn(client)
+        await until_known(client, "broker-a", "broker-b")
         own.server.kill()
         await until_source(client, "memory")
         await await_until(lambda: (client.health().age_s or 0) > 0.3, description="several tries fail")
@@ -87,7 +82,7 @@ async def test_while_the_store_is_away_the_known_routes_are_served_and_it_is_sai
 async def test_a_client_recovers_from_many_restarts_of_its_store(own: OwnStage) -> None:
     own.register("broker-a", "broker-b")
     async with own.client() as client:
-        await learn(client)
+        await until_known(client, "broker-a", "broker-b")
         for number in range(3):
             own.server.kill()
             await until_source(client, "memory")
@@ -121,7 +116,7 @@ async def test_routes_outlive_a_store_that_lost_its_data_until_the_agents_are_ba
 ) -> None:
     own.register("broker-a", "broker-b")
     async with own.client() as client:
-        await learn(client)
+        await until_known(client, "broker-a", "broker-b")
         lose(own.server)
         everything = ("broker-a", "broker-b", "t0")
         await await_until(lambda: client.health().held == everything, description="all is held")
@@ -141,7 +136,7 @@ async def test_what_does_not_come_back_is_let_go_when_the_time_is_over(
 ) -> None:
     own.register("broker-a", "broker-b")
     async with own.client(guard_hold_s=0.3, refresh_s=0.3) as client:
-        await learn(client)
+        await until_known(client, "broker-a", "broker-b")
         lose(own.server)
         await until_held_by(client, "t0")
         await await_until(lambda: not client.health().held, description="nothing is held")
@@ -194,7 +189,7 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
     path = tmp_path / "routes.json"
     own.register("broker-a", "broker-b")
     async with own.client(snapshot_path=path) as client:
-        await learn(client)
+        await until_known(client, "broker-a", "broker-b")
         await await_until(
             lambda: path.exists() and b"broker-b" in path.read_bytes(), description="the file is written"
         )

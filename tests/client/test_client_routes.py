@@ -10,15 +10,7 @@ import redis
 from sharedroutes.client import NoRoute
 from sharedroutes.client.observers.events import LookupDone
 from sharedroutes.registry import RouteStore, TopicConfig
-from tests.client.clients import (
-    BELL_ONLY,
-    AnyClient,
-    OwnStage,
-    Stage,
-    calls,
-    until_held_by,
-    until_source,
-)
+from tests.client.clients import BELL_ONLY, AnyClient, OwnStage, Stage, calls, until_held_by, until_source
 from tests.client.heard import Heard
 from tests.registry.builders import ADDRESS, OTHER_ADDRESS, broker, topics
 from tests.support import await_until

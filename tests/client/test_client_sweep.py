@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from dataclasses import replace
 from typing import Final
 
 from sharedroutes.registry import EXPIRED, RegistryConfig, RouteStore
-from tests.client.clients import BELL_ONLY, OwnStage, Stage, until_held_by
+from tests.client.clients import BELL_ONLY, Stage, running, until_held_by
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
-from tests.support import await_until
 
 SWEEPER: Final = "sharedroutes-sweeper"
 SHORT: Final = RegistryConfig(lease_ttl_s=1.5, sweeper_lease_s=0.1)
-
-
-def sweepers() -> int:
-    """Return how many sweepers run: in threads, and in tasks of this loop."""
-    threads = sum(thread.name == SWEEPER for thread in threading.enumerate())
-    return threads + sum(task.get_name() == SWEEPER for task in asyncio.all_tasks())
 
 
 async def test_a_client_that_sweeps_makes_the_end_of_a_lease_known_to_all(stage: Stage) -> None:
@@ -27,27 +18,16 @@ async def test_a_client_that_sweeps_makes_the_end_of_a_lease_known_to_all(stage:
     held = stage.agent.register(broker("broker-b", address=OTHER_ADDRESS), topics(1))
     sweeping = stage.client(replace(BELL_ONLY, registry=SHORT, sweep=True))
     async with stage.client(BELL_ONLY) as other, sweeping:
-        assert sweepers() == 1
+        assert running(SWEEPER) == 1
         await until_held_by(other, "t0", "broker-a", "broker-b")
         with RouteStore.from_url(stage.url, SHORT) as dying:
             dying.heartbeat(held)
         await until_held_by(other, "t0", "broker-a")  # which only the doorbell can have told it
-    assert sweepers() == 0
+    assert running(SWEEPER) == 0
     (change,) = (one for one in stage.agent.changes_since().changes if one.reason == EXPIRED)
     assert change.broker_name == "broker-b"
 
 
 async def test_a_client_does_not_sweep_unless_asked_to(stage: Stage) -> None:
     async with stage.client():
-        assert sweepers() == 0
-
-
-async def test_closing_a_client_that_sweeps_leaves_no_connection(own: OwnStage) -> None:
-    def connections() -> int:
-        return len(own.agent._link.client.client_list())
-
-    own.agent.brokers()
-    before = connections()
-    async with own.client(replace(BELL_ONLY, registry=SHORT, sweep=True)):
-        await await_until(lambda: connections() >= before + 3, description="it follows, sweeps and listens")
-    await await_until(lambda: connections() == before, description="all connections are closed")
+        assert running(SWEEPER) == 0

@@ -20,6 +20,7 @@ from tests.client.clients import (
     OwnStage,
     Stage,
     let_many_wait,
+    running,
     until_held_by,
     until_in_place,
 )
@@ -80,12 +81,6 @@ def watching(client: AnyClient) -> int:
 
 async def until_watching(client: AnyClient, count: int) -> None:
     await await_until(lambda: watching(client) == count, description=f"{count} wait for changes")
-
-
-def listeners() -> int:
-    """Return how many listeners there are: in threads, and in tasks of this loop."""
-    threads = sum(thread.name == LISTENER for thread in threading.enumerate())
-    return threads + sum(task.get_name() == LISTENER for task in asyncio.all_tasks())
 
 
 async def begin(client: AnyClient, *names: str) -> None:
@@ -193,7 +188,7 @@ async def test_a_watch_of_what_cannot_be_read_fails_as_a_lookup_does(own: OwnSta
             await anext(client.watch(["t0"]))
         with pytest.raises(StoreUnavailable):
             await client.on_change(Seen(), ["t0"])
-        assert (watching(client), listeners()) == (0, 0)
+        assert (watching(client), running(LISTENER)) == (0, 0)
 
 
 async def test_a_client_that_does_not_run_cannot_be_watched(stage: Stage) -> None:
@@ -204,7 +199,7 @@ async def test_a_client_that_does_not_run_cannot_be_watched(stage: Stage) -> Non
             await anext(client.watch(names))
         with pytest.raises(RuntimeError, match="does not run"):
             await client.on_change(Seen(), names)
-    assert (watching(client), listeners()) == (0, 0)
+    assert (watching(client), running(LISTENER)) == (0, 0)
 
 
 def test_a_loop_in_a_thread_ends_when_the_client_is_closed(redis_url: str, agent: RouteStore) -> None:
@@ -248,10 +243,10 @@ async def test_a_listener_is_told_of_changes_until_it_is_removed(stage: Stage) -
         stage.agent.register(broker("broker-b"), topics(1))
         for seen in (one, other, everything):
             await seen.until(("t0", {"broker-a", "broker-b"}))
-        assert listeners() == 3
+        assert running(LISTENER) == 3
         remove()
         remove()
-        await await_until(lambda: (listeners(), watching(client)) == (2, 2), description="one is gone")
+        await await_until(lambda: (running(LISTENER), watching(client)) == (2, 2), description="one is gone")
         told = len(one.changes)
         stage.agent.register(broker("broker-c"), topics(2))
         everyone = {"broker-a", "broker-b", "broker-c"}
@@ -260,7 +255,7 @@ async def test_a_listener_is_told_of_changes_until_it_is_removed(stage: Stage) -
         await everything.until_told(("t0", everyone))
         assert len(one.changes) == told
         assert {topic for topic, _ in other.changes} == {"t0"}
-    await await_until(lambda: (listeners(), watching(client)) == (0, 0), description="all are gone")
+    await await_until(lambda: (running(LISTENER), watching(client)) == (0, 0), description="all are gone")
 
 
 async def test_a_listener_that_removes_itself_is_not_called_again(stage: Stage) -> None:
@@ -379,7 +374,7 @@ async def test_a_listener_may_close_the_client(stage: Stage) -> None:
         await client.on_change(lambda _: close())
         stage.agent.register(broker("broker-b"), topics(1))
         await await_until(
-            lambda: (listeners(), watching(client)) == (0, 0), description="the client is closed"
+            lambda: (running(LISTENER), watching(client)) == (0, 0), description="the client is closed"
         )
         with pytest.raises(RuntimeError, match="does not run"):
             await client.select_queue("unknown")
@@ -393,6 +388,6 @@ async def test_closing_leaves_no_thread_and_no_task(stage: Stage) -> None:
             await client.on_change(Seen(), names)
         watchers = [Watcher(client, names) for names in (None, ["t0"], ["t1"])]
         await until_watching(client, 7)
-        assert listeners() == 4
+        assert running(LISTENER) == 4
     await asyncio.gather(*(watcher.task for watcher in watchers))
-    await await_until(lambda: (listeners(), watching(client)) == (0, 0), description="nobody is left")
+    await await_until(lambda: (running(LISTENER), watching(client)) == (0, 0), description="nobody is left")

@@ -34,23 +34,10 @@ def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_l
     assert kept.doubts("b", 8)
 
 
-def test_an_answer_to_an_earlier_request_is_no_second_word(kept: HeldNames) -> None:
-    kept.hold("a", 7, 0.0)
-    assert kept.doubts("a", 6)
-
-
 def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: HeldNames) -> None:
     kept.hold("a", 7, 0.0)
     kept.hold("a", 8, 0.0)
     assert not kept.doubts("a", 8)
-
-
-def test_a_loss_that_the_feed_told_of_is_not_doubted(kept: HeldNames) -> None:
-    kept.announced(["a", "b"])
-    assert not kept.doubts("a", 1)
-    assert not kept.doubts("b", 1)
-    assert kept.doubts("c", 1)
-    assert not kept.held
 
 
 def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: HeldNames) -> None:
@@ -123,38 +110,6 @@ def test_what_came_back_has_returned_whatever_was_believed(held: Losses) -> None
 
 def beliefs(losses: Losses, *lost: int, known: int = 4, now: float = 0.0, number: int = 1) -> list[Belief]:
     return [losses.belief(number, known, count, now) for count in lost]
-
-
-def test_what_an_operator_accepts_is_believed_whatever_it_lacks(losses: Losses) -> None:
-    beliefs(losses, 3)
-    losses.accept(5)
-    assert losses.guarded_until is None
-    assert beliefs(losses, 4, 1, number=6) == ["believe", "believe"]
-    assert losses.guarded_until is None
-
-
-def test_an_answer_to_what_was_asked_before_is_not_what_the_operator_accepted(losses: Losses) -> None:
-    losses.accept(5)
-    assert beliefs(losses, 3, number=5) == ["hold"]
-    assert beliefs(losses, 3, number=6) == ["believe"]
-
-
-def test_an_operators_word_holds_until_everything_was_read_since(losses: Losses) -> None:
-    losses.accept(5)
-    losses.all_read(5)
-    assert beliefs(losses, 3, number=6) == ["believe"]
-    losses.all_read(6)
-    assert beliefs(losses, 1, 3, number=7) == ["doubt", "hold"]
-
-
-def test_when_everything_was_read_and_nothing_is_missing_the_guard_lets_go(losses: Losses) -> None:
-    losses.changes_lost(0.0)
-    losses.topics.hold("t", 1, 0.0)
-    losses.all_read(1)
-    assert losses.guarded_until is not None
-    losses.topics.settle("t")
-    losses.all_read(2)
-    assert losses.guarded_until is None
 
 
 def test_what_is_held_back_is_told_of_both_kinds(losses: Losses) -> None:
