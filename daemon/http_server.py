@@ -111,6 +111,17 @@ class HttpServer:
             raise AddressTaken(f"HTTP cannot be served at {host}:{port}: {why}") from error
         self.port = self._server.sockets[0].getsockname()[1]
 
+    async def serve_at(self, host: str, port: int, log: logging.Logger, *, is_chosen: bool) -> None:
+        """Listen, and log where; raises AddressTaken only for an address that somebody has chosen."""
+        try:
+            await self.start(host, port)
+        except AddressTaken as error:
+            if is_chosen:
+                raise
+            log.warning("%s; continuing without HTTP: set --http to another address, or to off", error)
+        else:
+            log.info("HTTP at %s:%s", f"[{host}]" if ":" in host else host, self.port)
+
     async def aclose(self) -> None:
         """Stop listening, and end what is under way."""
         if self._server is not None:

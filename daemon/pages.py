@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -88,3 +89,11 @@ def _metrics(make: Callable[[], tuple[bytes, str]]) -> Response:
     except ModuleNotFoundError:
         return lacking_extra("/metrics", "metrics")
     return Response(body=body, content_type=content_type)
+
+
+@cache
+def version() -> str:
+    """Return the version of the package; it takes 10 ms, once."""
+    from .. import __version__  # noqa: PLC0415 - looked up when it is asked for
+
+    return __version__

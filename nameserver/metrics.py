@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from ..daemon import metrics
+from ..daemon.metrics import family
 from .status import FAMILIES, ProcessStatus
 
 PREFIX = "sharedroutes_nameserver_"
@@ -17,10 +17,7 @@ PREFIX = "sharedroutes_nameserver_"
 
 def page(status: ProcessStatus, accept: str) -> tuple[bytes, str]:
     """Return the page and its content type, in the format that the header Accept asks for."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(StatusCollector(status))
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+    return metrics.page(StatusCollector(status), accept)
 
 
 class StatusCollector(Collector):
@@ -31,24 +28,14 @@ class StatusCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
-        status = self._status
-        yield _family("info", "The version of the front.", ("version",), [((status.version,), 1)])
-        yield _family("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
+        status, prefixed = self._status, partial(family, PREFIX)
+        yield prefixed("info", "The version of the front.", ("version",), [((status.version,), 1)])
+        yield prefixed("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
         if status.workers:
             running = sum("pid" in worker for worker in status.workers)
             restarts = sum(worker["restarts"] for worker in status.workers)
-            yield _family("workers", "Worker processes that run.", (), [((), running)])
+            yield prefixed("workers", "Worker processes that run.", (), [((), running)])
             text = "Worker processes that ended unexpectedly, and were replaced."
-            yield _family("worker_restarts_total", text, (), [((), restarts)])
+            yield prefixed("worker_restarts_total", text, (), [((), restarts)])
         for each in FAMILIES:
-            yield _family(each.name, each.help, each.labels, status.samples.get(each.name, ()))
-
-
-def _family(
-    name: str, text: str, labels: Sequence[str], found: Iterable[tuple[Sequence[str], float]]
-) -> Metric:
-    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    family = kind(PREFIX + name, text, labels=labels)
-    for values, number in found:
-        family.add_metric(values, number)
-    return family
+            yield prefixed(each.name, each.help, each.labels, status.samples.get(each.name, ()))

@@ -10,13 +10,13 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ..daemon.http_server import AddressTaken, HttpServer
+from ..daemon.http_server import HttpServer
 from ..daemon.notifier import Notifier
 from ..daemon.option import DEFAULT, masked
+from ..daemon.pages import version
 from ..daemon.status_page.serving import reading
 from ..daemon.threads import in_thread
 from ..registry import AsyncRouteStore, InvalidInput
@@ -39,18 +39,9 @@ CLOSING_S: Final = 2.0
 
 async def serve_pages(server: HttpServer, settings: Settings) -> None:
     """Serve the pages where they are wanted; raises AddressTaken if somebody chose that address."""
-    address = settings.process.http_address
-    if address is None:
-        return
-    host, port = address
-    try:
-        await server.start(host, port)
-    except AddressTaken as error:
-        if settings.values["http"].place != DEFAULT:
-            raise
-        _LOG.warning("%s; continuing without pages: set --http to another address, or to off", error)
-    else:
-        _LOG.info("HTTP at %s:%s", host, server.port)
+    address, said = settings.process.http_address, settings.values["http"]
+    if address is not None:
+        await server.serve_at(*address, _LOG, is_chosen=said.place != DEFAULT)
 
 
 class FrontProcess:
@@ -245,11 +236,3 @@ def _usage() -> dict[str, list[tuple[Sequence[str], float]]]:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         found["resident_memory_bytes"] = [((), float(pages * resource.getpagesize()))]
     return found
-
-
-@cache
-def version() -> str:
-    """Return the version of the package; it takes 10 ms, once."""
-    from .. import __version__  # noqa: PLC0415 - looked up when it is asked for
-
-    return __version__

@@ -17,11 +17,12 @@ import orjson
 from ..daemon.http_server import HttpServer
 from ..daemon.notifier import Notifier
 from ..daemon.option import masked
+from ..daemon.pages import version
 from ..daemon.status_page.serving import reading
 from ..registry import AsyncRouteStore, InvalidInput
 from ..registry.concurrency_async import end
 from .pages import Pages
-from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages, version
+from .process import CLOSING_S, LOOK_S, FrontProcess, serve_pages
 from .serving import address_text, bound_socket
 from .settings import Settings, switches
 from .status import ProcessStatus, Samples, merged, only_counters

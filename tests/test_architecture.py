@@ -38,6 +38,7 @@ EXTRAS_OF: Final = {
 
 EXTRA_OF: Final = {
     "broker_agent/process/metrics.py": ("prometheus_client", "metrics"),
+    "daemon/metrics.py": ("prometheus_client", "metrics"),
     "nameserver/command.py": ("uvloop", "uvloop"),
     "nameserver/metrics.py": ("prometheus_client", "metrics"),
     "client/observers/otel.py": ("opentelemetry", "otel"),

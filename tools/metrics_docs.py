@@ -78,7 +78,7 @@ def of_agent() -> Iterable[Metric]:
     status = AgentProcess(
         version="", uptime_s=0.0, store="", namespace="", clock_problem=None, brokers=(_BROKER,)
     )
-    return agent_metrics.StatusCollector(lambda: status).collect()
+    return agent_metrics.StatusCollector(status).collect()
 
 
 def of_front() -> Iterable[Metric]:

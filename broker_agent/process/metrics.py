@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from ...daemon.metrics import family
 from ..planner.status import AgentStatus, Phase
 from .process_status import ProcessStatus
 
@@ -25,6 +24,11 @@ class Family(NamedTuple):
 
     help: str
     value: Callable[[AgentStatus], float | str | None]
+
+    def number(self, one: AgentStatus) -> float | None:
+        """Return the number of this broker, if there is one."""
+        value = self.value(one)
+        return bool(value) if isinstance(value, str) else value
 
 
 METRICS: Final = (
@@ -66,58 +70,34 @@ METRICS: Final = (
 """The metrics of each broker; those of the process are in `StatusCollector`."""
 
 
-class Metrics:
-    """Makes the page; `status` is asked at every scrape."""
-
-    def __init__(self, status: Callable[[], ProcessStatus]) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(StatusCollector(status))
-        ProcessCollector(registry=self._registry)
-
-    def page(self, accept: str) -> tuple[bytes, str]:
-        """Return the page and its content type, in the format that the header Accept asks for."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
-
-
 class StatusCollector(Collector):
-    """Collects the state of the process; `status` is asked at every scrape."""
+    """Collects the state of the process at one moment."""
 
-    def __init__(self, status: Callable[[], ProcessStatus]) -> None:
+    def __init__(self, status: ProcessStatus) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
-        status = self._status()
+        status, prefixed = self._status, partial(family, _PREFIX)
         brokers, clock_problem = status.brokers, status.clock_problem is not None
-        yield _family("info", "The version of the agent.", ("version",), [((status.version,), 1)])
-        yield _family("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
+        yield prefixed("info", "The version of the agent.", ("version",), [((status.version,), 1)])
+        yield prefixed("uptime_seconds", "Time since the process started.", (), [((), status.uptime_s)])
         text = (
             "Whether the clock of the store's server stands still or jumps; "
             "only the agent that announces ends of leases looks."
         )
-        yield _family("clock_problem", text, (), [((), clock_problem)])
+        yield prefixed("clock_problem", text, (), [((), clock_problem)])
         text = "Brokers whose broker.conf cannot be read yet."
-        yield _family("awaited", text, (), [((), len(status.awaited))])
+        yield prefixed("awaited", text, (), [((), len(status.awaited))])
         phases = [((one.name, phase.value), phase is one.phase) for one in brokers for phase in Phase]
-        yield _family("phase", "1 for the phase it is in, 0 for the others.", ("broker", "phase"), phases)
+        yield prefixed("phase", "1 for the phase it is in, 0 for the others.", ("broker", "phase"), phases)
         masters = [
             ((one.name, one.master_address, one.master_ha_address or ""), 1)
             for one in brokers
             if one.master_address
         ]
         labels = ("broker", "address", "ha_address")
-        yield _family("master", "1 for the master that a slave follows.", labels, masters)
+        yield prefixed("master", "1 for the master that a slave follows.", labels, masters)
         for each in METRICS:
-            found = [((one.name,), value) for one in brokers if (value := each.value(one)) is not None]
-            yield _family(each.name, each.help, ("broker",), found)
-
-
-def _family(
-    name: str, text: str, labels: tuple[str, ...], found: Iterable[tuple[tuple[str, ...], float | str]]
-) -> Metric:
-    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    family = kind(_PREFIX + name, text, labels=labels)
-    for values, number in found:
-        family.add_metric(values, float(bool(number) if isinstance(number, str) else number))
-    return family
+            found = [((one.name,), number) for one in brokers if (number := each.number(one)) is not None]
+            yield prefixed(each.name, each.help, ("broker",), found)

@@ -44,7 +44,6 @@ class Pages:
         self._store_now = store_now
         self._control = control
         self._page: StatusPage | None = None
-        self._metrics: Callable[[str], tuple[bytes, str]] | None = None
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request."""
@@ -54,7 +53,14 @@ class Pages:
             return await self._page.answer(request)
         if request.path in VIEWS:
             status = self._process.status()
-            return view(request, status, as_json=lambda: as_json(status), metrics=self._metrics_page)
+
+            def metrics(accept: str) -> tuple[bytes, str]:
+                from ...daemon.metrics import page  # noqa: PLC0415 - see view()
+                from .metrics import StatusCollector  # noqa: PLC0415 - see view()
+
+                return page(StatusCollector(status), accept, of_process=True)
+
+            return view(request, status, as_json=lambda: as_json(status), metrics=metrics)
         if request.path in CONTROLS:
             return await self._controlled(request)
         return Response.text(
@@ -70,13 +76,6 @@ class Pages:
             return as_process(self._process.status())
 
         return StatusPage(shown, reading(self._store_now), extra="agent")
-
-    def _metrics_page(self, accept: str) -> tuple[bytes, str]:
-        if self._metrics is None:
-            from .metrics import Metrics  # noqa: PLC0415 - see view()
-
-            self._metrics = Metrics(self._process.status).page
-        return self._metrics(accept)
 
     async def _controlled(self, request: Request) -> Response:
         if request.method != "POST":

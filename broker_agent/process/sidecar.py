@@ -10,12 +10,12 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from typing import Any, Final
 
-from ...daemon.http_server import AddressTaken, HttpServer
+from ...daemon.http_server import HttpServer
 from ...daemon.notifier import Notifier
 from ...daemon.option import masked
+from ...daemon.pages import version
 from ...daemon.threads import in_thread
 from ...registry import AsyncRouteStore, AsyncSweeper, InvalidInput, NotFound
 from ...registry.concurrency_async import end
@@ -133,7 +133,7 @@ class Sidecar:
         """Return the state of the process."""
         now = asyncio.get_running_loop().time()
         return ProcessStatus(
-            version=_version(),
+            version=version(),
             uptime_s=0.0 if self._began_s is None else now - self._began_s,
             store=masked(self._config.redis_url),
             namespace=self._config.registry.namespace,
@@ -179,17 +179,10 @@ class Sidecar:
         return [agent.status() for agent in self._agents]
 
     async def _serve(self, server: HttpServer) -> None:
-        host, _, port = self._config.value("http").rpartition(":")
-        if not host:  # it is off
-            return
-        try:
-            await server.start(host.strip("[]"), int(port))
-        except AddressTaken as error:
-            if not self._config.values["http"].is_default:
-                raise
-            _LOG.warning("%s; continuing without HTTP: set --http to another address, or to off", error)
-        else:
-            _LOG.info("HTTP at %s:%s", host, server.port)
+        said = self._config.values["http"]
+        host, _, port = said.value.rpartition(":")
+        if host:  # else it is off
+            await server.serve_at(host.strip("[]"), int(port), _LOG, is_chosen=not said.is_default)
 
     async def _work(self, store: AsyncRouteStore) -> None:
         self._store = store
@@ -372,10 +365,3 @@ class Sidecar:
 
 def _waiting(broker: AwaitedBroker) -> str:
     return f"{broker.why}: waiting for it"
-
-
-@cache
-def _version() -> str:
-    from ... import __version__  # noqa: PLC0415 - looked up when it is asked for, and it takes 10 ms
-
-    return __version__

@@ -180,8 +180,8 @@ import sharedroutes
 looked_up = []
 sharedroutes.__getattr__ = lambda name: looked_up.append(name) or "1.2"
 import sharedroutes.broker_agent.process.command, sharedroutes.cli.root
-from sharedroutes.broker_agent.process.sidecar import _version
-print("__version__" in looked_up, _version())
+from sharedroutes.daemon.pages import version
+print("__version__" in looked_up, version())
 """
     done = run_python(program)
     assert (done.stdout, done.stderr) == ("False 1.2\n", "")
