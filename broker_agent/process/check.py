@@ -66,14 +66,12 @@ def wanted(text: str) -> frozenset[Check]:
     return frozenset(map(Check, names))
 
 
-async def check(
-    config: SidecarConfig | InvalidInput, checks: frozenset[Check]
-) -> list[tuple[Check, Outcome, str]]:
+async def check(config: SidecarConfig | InvalidInput, checks: frozenset[Check]) -> list[Checked]:
     """Return what was found, a line a check or a problem; a wrong configuration comes as its error."""
     if isinstance(config, InvalidInput):
-        wrong = [(Check.FILES, Outcome.FAILED, line) for line in str(config).splitlines()]
+        wrong = [_checked(Check.FILES, Outcome.FAILED, line) for line in str(config).splitlines()]
         others = (Check.STORE, Check.BROKER)
-        return wrong + [(one, Outcome.LEFT_OUT, "the files are wrong") for one in others]
+        return wrong + [_checked(one, Outcome.LEFT_OUT, "the files are wrong") for one in others]
     accesses = [AgentAccess(agent) for agent in config.agents]
     for access in accesses if checks - {Check.STORE} else ():
         await access.load()
@@ -85,13 +83,11 @@ async def check(
     found = []
     for one, look in looks.items():
         lines = await look() if one in checks else [(Outcome.LEFT_OUT, "")]
-        found += [(one, outcome, text) for outcome, text in lines]
+        found += [_checked(one, *line) for line in lines]
     return found
 
 
-def as_record(found: tuple[Check, Outcome, str]) -> Checked:
-    """Return what was found, for programs."""
-    one, outcome, text = found
+def _checked(one: Check, outcome: Outcome, text: str) -> Checked:
     return {"check": one, "outcome": outcome, "text": text}
 
 

@@ -124,7 +124,7 @@ def _given(context: click.Context) -> Mapping[str, str]:
 
 async def _check(flags: Mapping[str, str], checks: str, output: str) -> int:
     """Print what was found; return the exit code."""
-    from .check import Outcome, as_record, check, wanted  # noqa: PLC0415 - an agent that runs never needs it
+    from .check import Outcome, check, wanted  # noqa: PLC0415 - an agent that runs never needs it
 
     looked_at = wanted(checks)
     config: SidecarConfig | InvalidInput
@@ -137,11 +137,11 @@ async def _check(flags: Mapping[str, str], checks: str, output: str) -> int:
             click.echo(warning, err=True)
     found = await check(config, looked_at)
     if output != "table":
-        print_records(output, map(as_record, found))
+        print_records(output, found)
     else:
-        for one, outcome, text in found:
-            click.echo(f"{one:<6}  {outcome:<8}  {text}".rstrip())
-    return 2 if any(outcome is Outcome.FAILED for _, outcome, _ in found) else 0
+        for one in found:
+            click.echo(f"{one['check']:<6}  {one['outcome']:<8}  {one['text']}".rstrip())
+    return 2 if any(one["outcome"] is Outcome.FAILED for one in found) else 0
 
 
 def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
