@@ -228,7 +228,7 @@ class BrokerAgent:
         from ..remoting.broker.owner import probe_owner  # noqa: PLC0415 - few agents ever find their broker elsewhere
 
         found = await probe_owner(probe.lease.address, probe.own_address)
-        self._events.put_nowait(OwnerProbed(probe.lease, *found))
+        self._events.put_nowait(OwnerProbed(probe.lease, found.answer, found.why))
 
     def _take(self, found: Event) -> None:
         if isinstance(found, RoleFound):

@@ -14,6 +14,7 @@ from ..registry import DataVersion, InvalidInput, TopicConfig
 from ..registry.checks import split_address
 from ..registry.concurrency_async import end
 from ..remoting.broker import liveness
+from ..remoting.broker.client import Access
 from ..remoting.broker.probing import BrokerGone, BrokerUp, Probing, Rules, Verdict
 from .config import HANG_SUCCESSES, PROBE_ATTEMPTS, AgentConfig, TopicsFrom
 from .planner.events import Event, RoleFound
@@ -141,9 +142,10 @@ class BrokerWatch:
         config = self._config
         host, port = split_address(config.probe_address)
         # That the broker has answered once is not forgotten: else a reload would bring back one that hangs.
-        rules, access = _rules(config), self._access
+        rules = _rules(config)
+        access: Access = self._access
         if access.is_closed:  # then the connection alone tells whether the broker is there
-            rules, access = replace(rules, check_s=0.0), AgentAccess()
+            rules, access = replace(rules, check_s=0.0), Access()
         self._probing = probing = Probing(rules, speaks=self._probing.speaks)
         return liveness.verdicts(
             host, port, probing, deadline_s=config.probe_deadline_s, rng=self._rng, access=access

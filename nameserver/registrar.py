@@ -301,11 +301,11 @@ class Registrar:
             except BrokerOwned as error:
                 if error.lease is None:
                     raise
-                answer, why = await probe_owner(error.lease.address, broker.address)
-                if answer is not OwnerAnswer.NONE:
+                found = await probe_owner(error.lease.address, broker.address)
+                if found.answer is not OwnerAnswer.NONE:
                     raise
                 gone = error.lease
-                _LOG.warning("%s: takes over from %s: %s", broker.broker_name, gone.address, why)
+                _LOG.warning("%s: takes over from %s: %s", broker.broker_name, gone.address, found.why)
         return await self._store.run(register(instead_of=gone))
 
     async def _vouch(self, broker: Broker, number: int | None = None, member: bytes = b"") -> fronts.Vouch:

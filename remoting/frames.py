@@ -22,7 +22,6 @@ MAX_FRAME_BYTES: Final = 16_777_216
 """The longest frame that RocketMQ takes, with the 4 bytes of its length (RocketMQ: frameMaxLength)."""
 
 _MAX_HEADER_BYTES: Final = 0xFFFFFF
-_LENGTH: Final = struct.Struct(">i")
 _WORD: Final = struct.Struct(">I")
 _WORDS: Final = struct.Struct(">II")
 _WORD_BYTES: Final = 4
@@ -130,7 +129,7 @@ class FrameReader:
         """Return where the frame at `place` ends, or 0 while its length is not there."""
         if len(source) - place < _WORD_BYTES:
             return 0
-        (length,) = _LENGTH.unpack_from(source, place)
+        (length,) = _INT.unpack_from(source, place)
         if not _WORD_BYTES <= length <= self._max_length:
             # Raised as early as possible, so that a peer cannot make us buffer what can never be used.
             first = bytes(source[place : place + _WORD_BYTES])

@@ -35,11 +35,11 @@ _FIELDS: Final = {"accessKey": "access_key", "secretKey": "secret_key", "securit
 class AgentAccess(Access):
     """The agent's credentials and TLS context, and how the broker takes them; no message holds a secret."""
 
-    def __init__(self, config: AgentConfig | None = None) -> None:
+    def __init__(self, config: AgentConfig) -> None:
         super().__init__()
-        self.server_name = config.broker_tls_name if config else ""
+        self.server_name = config.broker_tls_name
         self._config = config
-        self._has_tls = config is not None and config.broker_tls != BrokerTls.OFF
+        self._has_tls = config.broker_tls != BrokerTls.OFF
         self.problem = ""
         """Why credentials or certificates cannot be read; empty = they can."""
 
@@ -62,9 +62,7 @@ class AgentAccess(Access):
     async def load(self) -> None:
         """Read credentials and certificates again; if that fails, the previous ones stay."""
         config = self._config
-        if config is None or not (
-            self._has_tls or config.broker_credentials or config.broker_credentials_json
-        ):
+        if not (self._has_tls or config.broker_credentials or config.broker_credentials_json):
             return
         problem = ""
         try:

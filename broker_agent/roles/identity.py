@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from ...registry import MASTER_ID, Broker, InvalidInput
 from ..config import AgentConfig
 from ..planner.events import RoleFound, RoleUnknown
+from ..planner.intent import is_same_replica
 from ..rocketmq import broker_conf
 from ..rocketmq.broker_conf import BrokerConf, Site, this_site
 
@@ -51,7 +52,7 @@ class Identity:
     @property
     def waiting(self) -> str:
         """What the file says and the running broker is not: for the operator; empty = nothing."""
-        if self._file is None or _is_same(self._file.broker, self._broker):
+        if self._file is None or is_same_replica(self._file.broker, self._broker):
             return ""
         new, old = self._file.broker, self._broker
         text = f"broker.conf says id {new.broker_id} at {new.address} now, and the running broker is"
@@ -80,7 +81,7 @@ class Identity:
 
     def _now(self, file: BrokerConf) -> BrokerConf:
         permission = file.broker_permission if self._answer is None else self._answer.broker_permission
-        if not self._runs or _is_same(file.broker, self._broker) or self._confirms(file.broker):
+        if not self._runs or is_same_replica(file.broker, self._broker) or self._confirms(file.broker):
             self._broker = file.broker
         broker = replace(self._broker, enable_acting_master=self._acting_master())
         return replace(file, broker=broker, broker_permission=permission)
@@ -99,10 +100,6 @@ class Identity:
         if answer is None or answer.broker_id != broker.broker_id:
             return False
         return broker.address in (answer.address, self._broker.address)
-
-
-def _is_same(broker: Broker, other: Broker) -> bool:
-    return (broker.broker_id, broker.address) == (other.broker_id, other.address)
 
 
 class RoleChanges:

@@ -88,7 +88,7 @@ class EffectiveTopics:
     def __init__(self, broker_permission: int) -> None:
         self._permission = broker_permission
         self._read: ReadTopics | None = None
-        self._made_of: tuple[ReadTopics, int] | None = None
+        self._made_of: tuple[TopicTable, Mapping[str, QueueMapping], int] | None = None
         """What the last table was made from."""
 
         self._effective: TopicTable | None = None
@@ -109,13 +109,11 @@ class EffectiveTopics:
         async with self._lock:
             if self._read is None:
                 return None
-            (table, mappings), permission = made_of = self._read, self._permission
-            if self._made_of is not None:
-                (last_table, last_mappings), last_permission = self._made_of
-                if table is last_table and mappings is last_mappings and permission == last_permission:
-                    return None
-            is_large = len(table.topics) > _LARGE_TOPICS
-            made = await in_thread_if(is_large, effective, table, mappings, permission, self._effective)
+            made_of = (*self._read, self._permission)
+            if made_of == self._made_of:
+                return None
+            is_large = len(self._read.table.topics) > _LARGE_TOPICS
+            made = await in_thread_if(is_large, effective, *made_of, self._effective)
             self._effective, self._made_of = made, made_of
             return TopicsLoaded(made)
 

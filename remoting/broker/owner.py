@@ -36,19 +36,12 @@ class OwnerAnswer(IntEnum):
 
 
 class OwnerFound(NamedTuple):
-    """What was found at the address of an owner, and why one thinks so."""
-
-    answer: OwnerAnswer
-    why: str
-
-
-class _Result(NamedTuple):
-    """What came of one connection."""
+    """What was found at an address, and why one thinks so."""
 
     answer: OwnerAnswer
     why: str
     is_there: bool = False
-    """Whether it was accepted."""
+    """Whether a connection was accepted."""
 
 
 async def probe_owner(address: str, own_address: str) -> OwnerFound:
@@ -70,10 +63,10 @@ async def probe_owner(address: str, own_address: str) -> OwnerFound:
     if is_silent and own.answer is not OwnerAnswer.SOME:
         why = f"{address} accepts connections, and may or may not answer: this broker does not"
         return OwnerFound(OwnerAnswer.UNKNOWN, why)
-    return OwnerFound(best.answer, best.why)
+    return best
 
 
-async def _ask(address: str, after_s: float = 0.0) -> _Result:
+async def _ask(address: str, after_s: float = 0.0) -> OwnerFound:
     """Send a cheap request; any answer counts, and so does the end of the connection."""
     await asyncio.sleep(after_s)
     deadline_s = _PROBE_S - after_s
@@ -82,12 +75,12 @@ async def _ask(address: str, after_s: float = 0.0) -> _Result:
             try:
                 await client.invoke(QUESTION, deadline_s=deadline_s)
             except BrokerTimeout as error:  # the system accepts connections for a process that does not run
-                return _Result(OwnerAnswer.NONE, str(error), is_there=True)
+                return OwnerFound(OwnerAnswer.NONE, str(error), is_there=True)
             except BrokerCallError as error:
-                return _Result(OwnerAnswer.SOME, f"something is there: {error}", is_there=True)
+                return OwnerFound(OwnerAnswer.SOME, f"something is there: {error}", is_there=True)
             why = f"{address} answers: two brokers have one name and id"
-            return _Result(OwnerAnswer.SOME, why, is_there=True)
+            return OwnerFound(OwnerAnswer.SOME, why, is_there=True)
     except BrokerTimeout as error:
-        return _Result(OwnerAnswer.NONE, str(error))
+        return OwnerFound(OwnerAnswer.NONE, str(error))
     except BrokerUnreachable as error:
-        return _Result(OwnerAnswer.NONE if error.refused else OwnerAnswer.NO_WAY, str(error))
+        return OwnerFound(OwnerAnswer.NONE if error.refused else OwnerAnswer.NO_WAY, str(error))
