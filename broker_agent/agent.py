@@ -62,9 +62,8 @@ class BrokerAgent:
         self._store = store
         self._rng = rng or random.Random()
         self._filter_servers = config.filter_servers
-        is_told = config.master_file is not None or config.master_hook
-        self._notice = MasterNotice(config.master_file, config.master_hook) if is_told else None
-        self._master = MasterFollower(self._notice.send if self._notice else lambda *_: None)
+        self._notice = MasterNotice(config.master_file, config.master_hook)
+        self._master = MasterFollower(self._notice.send)
         self._planner = Planner(
             None if config.elected else self._with_filter_servers(broker),
             name=name,
@@ -176,8 +175,7 @@ class BrokerAgent:
 
     async def _run(self, store: AsyncRouteStore, *more: Coroutine[None, None, None]) -> None:
         async with asyncio.TaskGroup() as group:
-            notice = (self._notice.run(),) if self._notice else ()
-            works = (self._broker_watch.run(), self._master.run(store), *notice, *more)
+            works = (self._broker_watch.run(), self._master.run(store), self._notice.run(), *more)
             helpers = [group.create_task(work) for work in works]
             try:
                 await self._follow_plan(store, group)

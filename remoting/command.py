@@ -92,20 +92,16 @@ def response_to(
     remark: str | None = None,
     body: bytes = b"",
     language: LanguageCode = LanguageCode.PYTHON,
-    version: int = CURRENT_VERSION,
-    serialize_type: SerializeType = SerializeType.JSON,
 ) -> RemotingCommand:
-    """Return the response to a request; its header need not be written in the way of the request's."""
+    """Return the response to a request; its header is written as JSON, whatever the request's is."""
     return RemotingCommand(
         code=code,
         language=language,
-        version=version,
         opaque=asked.opaque,
         flag=_RESPONSE,
         remark=remark,
         ext_fields=ext_fields,
         body=body,
-        serialize_type=serialize_type,
     )
 
 

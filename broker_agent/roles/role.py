@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
-from ...registry import InvalidInput
+from ...registry import Broker, InvalidInput
 from ...registry.checks import split_address
 from ...remoting.broker.client import (
     Access,
@@ -37,7 +37,7 @@ _MOST_S: Final = 320.0
 """The longest such time, after ever longer ones, where a broker does not answer, or refuses."""
 
 
-async def roles(
+def roles(
     config: AgentConfig, configured: ConfiguredRole | None = None, access: Access | None = None
 ) -> AsyncGenerator[RoleEvent, None]:
     """Yield what the broker is, then every change of it, and each trouble once.
@@ -46,15 +46,14 @@ async def roles(
     `configured` role goes on from one time to the next.
     """
     if config.elected:
-        events = _elected(config, access)
-    elif config.broker_conf_path is not None:
-        events = _configured(config, config.broker_conf_path, configured or ConfiguredRole(config))
-    else:
-        yield RoleFound(config.broker)
-        return
-    async with aclosing(events):
-        async for event in events:
-            yield event
+        return _elected(config, access)
+    if config.broker_conf_path is not None:
+        return _configured(config, config.broker_conf_path, configured or ConfiguredRole(config))
+    return _given(config.broker)
+
+
+async def _given(broker: Broker) -> AsyncGenerator[RoleEvent, None]:
+    yield RoleFound(broker)
 
 
 async def addresses(config: AgentConfig) -> AsyncGenerator[str, None]:
