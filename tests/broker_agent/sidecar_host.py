@@ -14,7 +14,7 @@ from sharedroutes.broker_agent.process.sidecar import Sidecar
 from sharedroutes.broker_agent.settings.loader import load
 from sharedroutes.broker_agent.settings.sidecar_config import SidecarConfig
 from sharedroutes.registry import AsyncRouteStore
-from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.data_files import broker_conf, put, topics_json
 from tests.broker_agent.stand_ins import ListeningBroker
 from tests.support import await_until
 
@@ -32,21 +32,9 @@ class Host:
     async def start(self) -> None:
         for name, broker in self.brokers.items():
             await broker.start()
-            self.conf(name)
+            conf = broker_conf(f"broker-{name}", broker.port, self.folder / name)
+            (self.folder / f"{name}.conf").write_text(conf)
             put(self.folder / name / "config" / "topics.json", topics_json(f"orders-{name}"))
-
-    def conf(self, name: str, *lines: str) -> None:
-        """Write a broker.conf."""
-        text = "\n".join(
-            (
-                f"brokerName=broker-{name}",
-                "brokerIP1=127.0.0.1",
-                f"listenPort={self.brokers[name].port}",
-                f"storePathRootDir={self.folder / name}",
-                *lines,
-            )
-        )
-        (self.folder / f"{name}.conf").write_text(text + "\n")
 
     def toml(self, *brokers: str, agent: str = BASICS, lease_ttl_s: int = 15) -> None:
         """Write the agent.toml for some of the brokers."""

@@ -140,6 +140,18 @@ class SpeakingBroker:
         self.topics[name] = topic(name, **fields)
         self.version = self.version | {"counter": self.version["counter"] + 1}
 
+    def become(self, broker_id: int) -> None:
+        """Be broker-a in controller mode, with this id; -1 = it has no role yet."""
+        self.settings = {
+            "brokerName": "broker-a",
+            "brokerIP1": self.host,
+            "listenPort": str(self.port),
+            "enableControllerMode": "true",
+            "enableSlaveActingMaster": "true",
+            "brokerId": str(broker_id),
+            "brokerRole": "SLAVE" if broker_id else "SYNC_MASTER",
+        }
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         task = asyncio.current_task()

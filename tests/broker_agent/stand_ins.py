@@ -6,8 +6,11 @@ import asyncio
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, Self
 
+from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.ports import free_port
 from tests.support import wait_until
 
@@ -20,35 +23,22 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
 """
 
 
-class ListeningBroker:
-    """A listener in the event loop of the test, which can also hang up as an idle broker does."""
+class ListeningBroker(SpeakingBroker):
+    """A listener in the event loop of the test, which takes connections and answers nothing."""
 
     def __init__(self) -> None:
-        self.port = free_port()
-        self.accepted = 0
-        self._server: asyncio.Server | None = None
-        self._writers: list[asyncio.StreamWriter] = []
+        super().__init__()
+        self.hang()
 
-    async def start(self) -> None:
-        """Listen."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
 
-    async def die(self) -> None:
-        """Stop listening and close all connections, as the system does for a process that dies."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        self.hang_up()
-
-    def hang_up(self) -> None:
-        """Close all connections and listen on."""
-        writers, self._writers = self._writers, []
-        for writer in writers:
-            writer.transport.abort()
-
-    async def _accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
-        self._writers.append(writer)
+@asynccontextmanager
+async def deaf_port(host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Return a port at which connections are neither taken nor refused: its queue is full."""
+    with socket.create_server((host, 0), backlog=0) as deaf, socket.socket() as queued:
+        port = deaf.getsockname()[1]
+        queued.settimeout(0)
+        await asyncio.get_running_loop().sock_connect(queued, (host, port))
+        yield port
 
 
 class BrokerProcess:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from sharedroutes.broker_agent.roles.advertised import findings, is_remote, susp
 from sharedroutes.remoting.broker.client import BrokerClient
 from tests.broker_agent.follower import Told, following
 from tests.broker_agent.speaking_broker import SpeakingBroker
+from tests.broker_agent.stand_ins import deaf_port
 from tests.support import await_until
 
 REMOTE: Final = "redis://store.example:6379/0"
@@ -127,15 +127,12 @@ async def test_while_the_broker_does_not_run_nothing_is_found(monkeypatch: pytes
 
 
 async def test_an_address_that_does_not_answer_is_found() -> None:
-    async with SpeakingBroker() as broker:
-        with socket.create_server(("127.0.0.2", 0), backlog=0) as deaf, socket.socket() as queued:
-            port = deaf.getsockname()[1]
-            queued.settimeout(0)
-            await asyncio.get_running_loop().sock_connect(
-                queued, ("127.0.0.2", port)
-            )  # the queue is full now
-            async with looking(f"127.0.0.2:{port}", broker.address, deadline_s=0.1) as found:
-                assert "no connection within 0.1 s" in (await found.count(1) or "")
+    async with (
+        SpeakingBroker() as broker,
+        deaf_port("127.0.0.2") as port,
+        looking(f"127.0.0.2:{port}", broker.address, deadline_s=0.1) as found,
+    ):
+        assert "no connection within 0.1 s" in (await found.count(1) or "")
 
 
 @pytest.mark.parametrize("address", ["-nobody-:10911", "no..host:10911"])

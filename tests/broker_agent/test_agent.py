@@ -11,10 +11,9 @@ from sharedroutes.registry import (
     AsyncRouteStore,
     Broker,
     ChangeKind,
-    InvalidInput,
     RegistryConfig,
 )
-from tests.broker_agent.data_files import REAL, as_written, put, remove, rewrite, topics_json
+from tests.broker_agent.data_files import as_written, put, remove, rewrite, topics_json
 from tests.broker_agent.world import World, running, times
 from tests.support import await_until
 
@@ -40,16 +39,6 @@ async def test_agents_of_two_registries_in_one_program_share_nothing(world: Worl
             assert [broker.broker_name for broker in await world.store.brokers()] == ["broker-a"]
         assert await store.topics() == []
         assert await world.topics_served() == {"orders": 4}
-
-
-async def test_the_topics_of_a_real_broker_are_served_with_its_system_topics(world: World) -> None:
-    put(world.path, (REAL / "topics.json").read_bytes())
-    async with running(world.config()):
-        await await_until(world.topics_served, description="topics are served")
-        served = await world.topics_served()
-    assert len(served) == 20
-    assert served["orders"] == 8
-    assert served["SCHEDULE_TOPIC_XXXX"] == 18
 
 
 async def test_a_changed_topic_is_written_and_the_others_are_not(world: World) -> None:
@@ -83,36 +72,6 @@ async def test_a_broken_file_is_reported_and_wipes_nothing(
         put(world.path, topics_json("orders", "payments", counter=2))
         await world.until_served(orders=4, payments=4)
     assert times(logs, "keeping the 1 topics") == 1
-
-
-async def test_a_broker_without_topics_is_registered_when_it_has_written_some(
-    world: World, logs: pytest.LogCaptureFixture
-) -> None:
-    remove(world.path)
-    async with running(world.config()):
-        await await_until(lambda: times(logs, "the file is missing"), description="the report")
-        put(world.path, topics_json("orders"))
-        await world.until_served(orders=4)
-
-
-async def test_the_death_of_the_broker_is_known_long_before_the_lease_ends(world: World) -> None:
-    async with running(world.config()):
-        await world.until_served(orders=4)
-        await world.broker.die()
-        await world.until_served()
-        await world.broker.start()
-        await world.until_served(orders=4)
-    assert len(set(await world.owner_epochs())) == 1
-
-
-async def test_an_idle_connection_that_the_broker_closes_changes_nothing(world: World) -> None:
-    async with running(world.config()):
-        await world.until_served(orders=4)
-        accepted = world.broker.accepted
-        world.broker.hang_up()
-        await await_until(lambda: world.broker.accepted > accepted, description="connected again")
-        assert await world.topics_served() == {"orders": 4}
-    assert len(await world.owner_epochs()) == 1
 
 
 async def test_a_slave_is_registered_without_topics_of_its_own(world: World) -> None:
@@ -150,13 +109,6 @@ async def test_of_two_agents_beside_one_broker_one_works_and_they_do_not_take_tu
     assert len(set(await world.owner_epochs())) == 3
 
 
-async def test_a_store_that_loses_everything_has_it_all_back_soon(world: World, admin: redis.Redis) -> None:
-    async with running(world.config()):
-        await world.until_served(orders=4)
-        admin.flushall()
-        await world.until_served(orders=4)
-
-
 async def test_a_store_that_loses_the_topics_has_them_back_soon(world: World, admin: redis.Redis) -> None:
     async with running(world.config()):
         await world.until_served(orders=4)
@@ -164,37 +116,6 @@ async def test_a_store_that_loses_the_topics_has_them_back_soon(world: World, ad
         admin.delete(keys.topic("orders"), keys.broker_topics("broker-a"), keys.topics)
         admin.hdel(keys.broker("broker-a"), "token")
         await world.until_served(orders=4)
-
-
-async def test_a_broker_that_is_drained_loses_its_write_permission(world: World) -> None:
-    identity = b"brokerName=broker-a\n"
-    put(world.conf_path, identity + b"brokerPermission=6\n")
-    async with running(world.config(broker_conf_path=world.conf_path, advertised=world.address)):
-        await world.until_served(orders=4)
-        put(world.conf_path, identity + b"brokerPermission=4\n")
-
-        async def drained() -> bool:
-            return not (await world.store.routes(["orders"]))["orders"].queue_datas[0].writable
-
-        await await_until(drained, description="no producer sends to the broker")
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"brokerName=broker-a\nbrokerPermission=x", "brokerPermission: 'x' is not a whole number"),
-        (b"brokerName=broker-b\nbrokerPermission=4", "is about broker 'broker-b'"),
-    ],
-)
-async def test_a_broker_conf_that_turns_wrong_changes_nothing(
-    world: World, logs: pytest.LogCaptureFixture, content: bytes, complaint: str
-) -> None:
-    put(world.conf_path, b"brokerName=broker-a")
-    async with running(world.config(broker_conf_path=world.conf_path, advertised=world.address)):
-        await world.until_served(orders=4)
-        put(world.conf_path, content)
-        await await_until(lambda: times(logs, complaint), description="the complaint")
-        assert (await world.store.routes(["orders"]))["orders"].queue_datas[0].writable
 
 
 async def test_an_agent_announces_the_end_of_a_broker_that_is_not_its_own(world: World) -> None:
@@ -212,21 +133,8 @@ async def test_an_agent_announces_the_end_of_a_broker_that_is_not_its_own(world:
         await await_until(announced, description="the end of broker-b is announced")
 
 
-async def test_log_records_carry_the_broker(world: World, logs: pytest.LogCaptureFixture) -> None:
-    async with running(world.config()):
-        await world.until_served(orders=4)
-    records = [record for record in logs.records if "registered: " in record.message]
-    assert [vars(record)["broker"] for record in records] == ["broker-a:0"]
-    assert [vars(record)["topics"] for record in records] == [1]
-
-
 async def test_an_agent_that_is_stopped_before_it_works_just_ends(world: World) -> None:
     agent = BrokerAgent(world.config())
     agent.stop()
     await agent.run()
     assert await world.topics_served() == {}
-
-
-async def test_a_store_address_that_is_none_is_refused(world: World) -> None:
-    with pytest.raises(InvalidInput, match="Redis URL: "):
-        await BrokerAgent(world.config(redis_url="nonsense")).run()

@@ -19,25 +19,10 @@ from sharedroutes.registry import (
 )
 from tests.broker_agent.data_files import put, rewrite, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker
-from tests.broker_agent.world import World, running
+from tests.broker_agent.world import World
 from tests.support import await_until
 
 GROUP: Final = "brokerName=broker-a\n"
-
-
-def become(broker: SpeakingBroker, broker_id: int) -> None:
-    """Let a broker in controller mode have a role."""
-    host, _, port = broker.address.rpartition(":")
-    role = "SLAVE" if broker_id else "SYNC_MASTER"
-    broker.settings = {
-        "brokerName": "broker-a",
-        "brokerIP1": host,
-        "listenPort": port,
-        "enableControllerMode": "true",
-        "enableSlaveActingMaster": "true",
-        "brokerId": str(broker_id),
-        "brokerRole": role,
-    }
 
 
 @asynccontextmanager
@@ -45,7 +30,7 @@ async def electing(world: World) -> AsyncIterator[SpeakingBroker]:
     """Run a broker in controller mode, which has no role yet, and its agent."""
     async with SpeakingBroker() as broker:
         broker.create("orders")
-        become(broker, -1)
+        broker.become(-1)
         config = world.config(
             broker=Broker("broker-a", broker.address),
             elected=True,
@@ -60,57 +45,14 @@ async def electing(world: World) -> AsyncIterator[SpeakingBroker]:
 async def test_a_broker_is_registered_as_what_it_was_elected_to_be_and_only_then(world: World) -> None:
     async with electing(world) as broker:
         for broker_id in (2, 0, 1):
-            become(broker, broker_id)
+            broker.become(broker_id)
             await world.until_members({broker_id: broker.address})
             await world.until_served(orders=4)
-        become(broker, -1)
+        broker.become(-1)
         await world.until_members({})
-        become(broker, 0)
+        broker.become(0)
         await world.until_members({0: broker.address})
     assert await world.members() == {}
-
-
-async def test_a_broker_conf_that_makes_a_slave_of_a_master_counts_when_the_broker_restarts(
-    world: World,
-) -> None:
-    put(world.conf_path, GROUP.encode())
-    config = world.config(broker_conf_path=world.conf_path, advertised=world.address)
-    async with running(config) as agent:
-        await world.until_members({0: world.address})
-        rewrite(world.conf_path, (GROUP + "brokerRole=SLAVE\nbrokerId=3\n").encode())
-        await await_until(lambda: agent.status().waiting, description="the agent has seen it")
-        assert await world.members() == {0: world.address}
-        await world.broker.die()
-        await world.until_members({})
-        await world.broker.start()
-        await world.until_members({3: world.address})
-        assert not agent.status().waiting
-
-
-async def test_topics_are_read_from_a_broker_that_keeps_them_to_itself(world: World) -> None:
-    async with SpeakingBroker() as broker:
-        broker.create("orders")
-        config = world.config(
-            broker=Broker("broker-a", broker.address), topics_from=TopicsFrom.BROKER, recheck_s=0.05
-        )
-        async with BrokerAgent(config) as agent:
-            await world.until_served(orders=4)
-            broker.create("payments")
-            await world.until_served(orders=4, payments=4)
-            assert agent.status().source.startswith("broker: asking 127.0.0.1:")
-
-
-async def test_a_broker_that_hangs_is_withdrawn_until_it_answers_again(world: World) -> None:
-    async with SpeakingBroker() as broker:
-        config = world.config(
-            broker=Broker("broker-a", broker.address), hang_check_s=0.05, hang_deadline_s=0.2
-        )
-        async with BrokerAgent(config):
-            await world.until_served(orders=4)
-            broker.hang()
-            await world.until_served()
-            broker.wake()
-            await world.until_served(orders=4)
 
 
 async def test_a_drained_broker_is_not_written_to_and_then_not_there_until_it_is_resumed(

@@ -22,6 +22,7 @@ from sharedroutes.remoting.broker.client import (
 )
 from sharedroutes.remoting.fastjson import loads
 from tests.broker_agent.speaking_broker import SpeakingBroker, SpeakingProcess, topic
+from tests.broker_agent.stand_ins import deaf_port
 from tests.ports import free_port
 from tests.support import await_until
 
@@ -226,10 +227,7 @@ async def test_a_host_that_cannot_exist_is_named(host: str) -> None:
 
 
 async def test_a_host_that_does_not_answer_is_waited_for_until_the_deadline() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf, socket.socket() as queued:
-        port = deaf.getsockname()[1]
-        queued.settimeout(0)
-        await asyncio.get_running_loop().sock_connect(queued, ("127.0.0.1", port))  # the queue is full now
+    async with deaf_port() as port:
         with pytest.raises(BrokerTimeout, match=r"no connection within 0\.05 s"):
             await BrokerClient.connect("127.0.0.1", port, deadline_s=SOON_S)
 

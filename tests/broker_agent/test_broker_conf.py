@@ -90,11 +90,6 @@ def test_a_file_that_changes_all_the_time_is_refused(tmp_path: Path, monkeypatch
         read(path)
 
 
-def test_a_name_that_is_not_set_is_known_to_be_the_one_of_the_host() -> None:
-    assert not conf().named
-    assert conf("brokerName=broker-a").named
-
-
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from sharedroutes.broker_agent.process.command import agent_command
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.registry.acl import Role, acl_rules
+from tests.broker_agent.data_files import broker_conf
 from tests.broker_agent.speaking_broker import SpeakingProcess
 from tests.ports import free_port
 
@@ -34,9 +35,7 @@ def conf(tmp_path: Path, listener: int) -> Path:
     folder.mkdir(parents=True)
     (folder / "topics.json").write_text(TOPICS)
     path = tmp_path / "broker.conf"
-    path.write_text(
-        f"brokerName=broker-a\nbrokerIP1=127.0.0.1\nlistenPort={listener}\nstorePathRootDir={tmp_path}/store\n"
-    )
+    path.write_text(broker_conf("broker-a", listener, tmp_path / "store"))
     return path
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sharedroutes.registry import RouteStore
 from tests.broker_agent.agent_site import AgentProcess
-from tests.broker_agent.data_files import put, topics_json
+from tests.broker_agent.data_files import broker_conf, put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingProcess
 from tests.support import wait_until
 
@@ -35,13 +35,7 @@ class BrokerHost:
     def up(self) -> Iterator[AgentProcess]:
         conf, store = self._folder / "broker.conf", self._folder / "store"
         put(store / "config" / "topics.json", topics_json("orders"))
-        lines = (
-            "brokerName=broker-a",
-            "brokerIP1=127.0.0.1",
-            f"listenPort={self.broker.port}",
-            f"storePathRootDir={store}",
-        )
-        put(conf, "\n".join(lines).encode())
+        put(conf, broker_conf("broker-a", self.broker.port, store).encode())
         usual = ("--broker-conf", str(conf), "--redis", self._url, "--http", "127.0.0.1:0")
         with (
             self.broker,

@@ -32,13 +32,15 @@ def conf(broker: SpeakingBroker, **settings: str) -> bytes:
 
 
 async def until_addresses(world: World, *expected: str) -> None:
-    """Wait until clients are told exactly these addresses of the broker."""
+    """Wait until clients are told exactly this address of the master, or none."""
+    await world.until_members(dict(enumerate(expected)))
 
+
+async def until_unwritable(world: World) -> None:
     async def reached() -> bool:
-        group = await world.store.member_group("broker-a")
-        return list(group.broker_addrs.values() if group else ()) == list(expected)
+        return not (await world.store.routes(["orders"]))["orders"].queue_datas[0].writable
 
-    await await_until(reached, timeout_s=30.0, description=f"clients are told {expected}")
+    await await_until(reached, timeout_s=30.0, description="no producer sends to the broker")
 
 
 def configured(world: World, **settings: Any) -> AgentConfig:
@@ -78,14 +80,7 @@ async def test_a_broker_that_listens_at_another_port_is_served_there(
 async def test_an_elected_broker_that_listens_at_another_port_is_served_there(world: World) -> None:
     before, after = SpeakingBroker(), SpeakingBroker()
     for broker in (before, after):
-        broker.settings = {
-            "brokerName": "broker-a",
-            "brokerIP1": broker.host,
-            "listenPort": str(broker.port),
-            "enableControllerMode": "true",
-            "brokerId": "0",
-            "brokerRole": "SYNC_MASTER",
-        }
+        broker.become(0)
     put(world.conf_path, conf(before, enableControllerMode="true"))
     async with before, after, BrokerAgent(configured(world, elected=True)):
         await until_addresses(world, before.address)
@@ -159,12 +154,7 @@ async def test_what_a_running_broker_says_of_itself_counts_at_once(world: World)
         async with BrokerAgent(configured(world)):
             await until_addresses(world, broker.address)
             persist(world, broker, conf(broker, brokerRole="SLAVE", brokerId="3"))
-
-            async def is_slave() -> bool:
-                group = await world.store.member_group("broker-a")
-                return group is not None and dict(group.broker_addrs) == {3: broker.address}
-
-            await await_until(is_slave, timeout_s=30.0, description="it is a slave")
+            await world.until_members({3: broker.address})
 
 
 async def test_a_new_address_is_told_only_when_the_broker_was_found_there(world: World) -> None:
@@ -195,12 +185,7 @@ async def test_the_permission_of_a_running_broker_counts_where_its_file_cannot_b
         async with BrokerAgent(configured(world)):
             await world.until_served(orders=4)
             broker.settings = {"brokerName": "broker-a", "brokerPermission": "4"}
-
-            async def unwritable() -> bool:
-                routes = await world.store.routes(["orders"])
-                return not routes["orders"].queue_datas[0].writable
-
-            await await_until(unwritable, timeout_s=30.0, description="no producer sends to the broker")
+            await until_unwritable(world)
 
 
 async def test_a_broker_that_does_not_tell_its_settings_is_served_by_its_file_and_left_alone(
@@ -213,12 +198,7 @@ async def test_a_broker_that_does_not_tell_its_settings_is_served_by_its_file_an
             await world.until_served(orders=4)
             await await_until(lambda: broker.asked[26], description="it was asked")
             rewrite(world.conf_path, conf(broker, brokerPermission="4"))
-
-            async def unwritable() -> bool:
-                routes = await world.store.routes(["orders"])
-                return not routes["orders"].queue_datas[0].writable
-
-            await await_until(unwritable, timeout_s=30.0, description="no producer sends to the broker")
+            await until_unwritable(world)
     assert broker.asked[26] <= 3
     assert not times(logs, "no permission")
 

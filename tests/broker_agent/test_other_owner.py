@@ -159,14 +159,10 @@ async def test_a_look_tells_who_answers_from_who_does_not() -> None:
 
 
 async def test_silence_says_nothing_where_the_brokers_do_not_speak_the_protocol() -> None:
-    own, former = ListeningBroker(), ListeningBroker()
-    await own.start()
-    await former.start()
-    here, there = f"127.0.0.1:{own.port}", f"127.0.0.1:{former.port}"
-    assert await looked(there, here) is OwnerAnswer.UNKNOWN
-    await former.die()
-    assert await looked(there, here) is OwnerAnswer.NONE
-    await own.die()
+    async with ListeningBroker() as own, ListeningBroker() as former:
+        assert await looked(former.address, own.address) is OwnerAnswer.UNKNOWN
+        await former.die()
+        assert await looked(former.address, own.address) is OwnerAnswer.NONE
 
 
 OWN: Final = SeenLease(7, BROKER.address, 1_000_000)

@@ -236,16 +236,12 @@ class Elected(SpeakingBroker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.settings = CONF | {
-            "enableControllerMode": "true",
-            "listenPort": "10911",
-            "haListenPort": "10912",
-        }
         self.become(-1)
 
     def become(self, broker_id: int) -> None:
-        role = "SLAVE" if broker_id else "SYNC_MASTER"
-        self.settings = self.settings | {"brokerId": str(broker_id), "brokerRole": role}
+        super().become(broker_id)
+        told = CONF | {"enableSlaveActingMaster": "", "listenPort": "10911", "haListenPort": "10912"}
+        self.settings = self.settings | told
 
     def events(self, **settings: Any) -> AbstractAsyncContextManager[Told[RoleEvent]]:
         config = AgentConfig(

@@ -13,7 +13,6 @@ from sharedroutes.broker_agent.planner.status import Phase
 from sharedroutes.broker_agent.process.sidecar import Fault, Sidecar
 from sharedroutes.broker_agent.settings.sidecar_config import SidecarConfig
 from sharedroutes.registry import AsyncSweeper
-from tests.broker_agent.data_files import rewrite, topics_json
 from tests.broker_agent.sidecar_host import BASICS, Host, Systemd, phases, until_phase
 from tests.support import await_until
 
@@ -144,14 +143,6 @@ async def test_no_agent_is_started_while_the_process_ends(
     assert late == ["the process is about to end"]
     assert started == ["broker-a"]
     assert await host.topics() == {"orders-a"}
-
-
-async def test_a_reload_looks_at_the_topics_at_once(host: Host) -> None:
-    async with host.running("a") as sidecar:
-        await host.until_topics("orders-a")
-        rewrite(host.folder / "a" / "config" / "topics.json", topics_json("brand-new", counter=9))
-        await sidecar.reload()
-        await host.until_topics("brand-new")
 
 
 async def test_a_reload_goes_on_when_whoever_asked_for_it_is_gone(host: Host, systemd: Systemd) -> None:

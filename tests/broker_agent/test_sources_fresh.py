@@ -110,16 +110,16 @@ async def test_as_long_as_the_broker_tells_its_topics_a_missing_file_is_no_troub
 
 
 async def test_whoever_does_not_speak_the_protocol_is_waited_for_in_silence(path: Path) -> None:
-    broker = ListeningBroker()
-    await broker.start()
-    async with following(loaded(source(path, broker.port, deadline_s=0.02))) as told:
+    async with (
+        ListeningBroker() as broker,
+        following(loaded(source(path, broker.port, deadline_s=0.02))) as told,
+    ):
         await await_until(lambda: broker.accepted >= 3, description="asked again and again")
         await told.until(lambda _: any("the file is missing" in text for text in told.said()), "the report")
         put(path, topics_json("orders"))
         await told.until(last_is("orders"), "what the file says")
     asking = [one for one in told.records if "GET_ALL_TOPIC_CONFIG" in one.getMessage()]
     assert [one.levelno for one in asking] == [logging.DEBUG]
-    await broker.die()
 
 
 async def test_a_broker_that_refuses_to_tell_its_topics_is_reported(path: Path) -> None:

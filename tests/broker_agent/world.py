@@ -31,7 +31,7 @@ class World:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.broker.port}"
+        return self.broker.address
 
     def config(self, **settings: Any) -> AgentConfig:
         usual = {
