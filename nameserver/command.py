@@ -7,16 +7,14 @@ import gc
 import logging
 import os
 import signal
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from queue import Empty, SimpleQueue
-from types import FrameType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from ..daemon.ending import Ending, Work
 from ..daemon.http_server import AddressTaken
 from ..daemon.logs import LogOutput
 from ..daemon.option import Kind, Option
@@ -31,7 +29,6 @@ from .workers import CHANNEL_VARIABLE, Workers, obey_parent
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
-_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _EXPECTED: Final = (InvalidInput, AddressTaken, EmbeddedServerError)
 """Errors that end the process with their message alone."""
 
@@ -97,7 +94,7 @@ def nameserver_command(context: click.Context, /, *, print_config: bool, **_: st
     """Run the front; the settings come from the context, as their options are made from a table."""
     flags = _given(context)
     try:
-        with _Ending() as ending:
+        with Ending(_LOG) as ending:
             settings = load(flags, os.environ)
             if print_config:
                 click.echo(as_file(settings), nl=False)
@@ -121,12 +118,10 @@ def _given(context: click.Context) -> Mapping[str, str]:
     return found
 
 
-def _run(settings: Settings, flags: Mapping[str, str], ending: _Ending) -> int:
+def _run(settings: Settings, flags: Mapping[str, str], ending: Ending) -> int:
     """Run the front, or its workers; return the exit code."""
     process = settings.process
     with LogOutput(process.log_format, process.log_level) as log, _with_store(settings) as complete:
-        ending.latest_s = process.drain_wait_s + process.drain_s + 3 * CLOSING_S
-        ending.log = log
         if process.workers > 1:
             return asyncio.run(_serve_workers(complete, flags, ending, log))
         gc.set_threshold(*_COLLECTED_AFTER)
@@ -143,7 +138,7 @@ def _runner() -> Callable[[Coroutine[Any, Any, int]], int]:
     return run
 
 
-async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, log: LogOutput) -> int:
+async def _serve(settings: Settings, flags: Mapping[str, str], ending: Ending, log: LogOutput) -> int:
     channel = os.environ.get(CHANNEL_VARIABLE)
     process = FrontProcess(
         settings,
@@ -152,7 +147,7 @@ async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, 
         is_worker=channel is not None,
     )
     parent = None if channel is None else asyncio.create_task(obey_parent(int(channel), process))
-    with ending.signals_to(process):
+    with _signals_to(process, ending, settings, log.finish):
         try:
             return await process.run()
         finally:
@@ -160,13 +155,34 @@ async def _serve(settings: Settings, flags: Mapping[str, str], ending: _Ending, 
                 await end(parent)
 
 
-async def _serve_workers(
-    settings: Settings, flags: Mapping[str, str], ending: _Ending, log: LogOutput
-) -> int:
+async def _serve_workers(settings: Settings, flags: Mapping[str, str], ending: Ending, log: LogOutput) -> int:
     workers = Workers(settings, flags=flags, reread=lambda: load(flags, os.environ), use_log=log.use)
-    ending.kill = workers.kill
-    with ending.signals_to(workers):
+
+    def last() -> None:
+        workers.kill()
+        log.finish()
+
+    with _signals_to(workers, ending, settings, last):
         return await workers.run()
+
+
+@contextmanager
+def _signals_to(
+    process: FrontProcess | Workers, ending: Ending, settings: Settings, last: Callable[[], object]
+) -> Iterator[None]:
+    """Let one signal drain a process that runs in this event loop, and another one end it at once."""
+    loop, waits = asyncio.get_running_loop(), settings.process
+    drain_s = waits.drain_wait_s + waits.drain_s + 3 * CLOSING_S
+
+    def allowed_s(signals: int) -> float:
+        return drain_s if signals == 1 else 0.0
+
+    ending.work = work = Work(lambda: loop.call_soon_threadsafe(process.stop), allowed_s, last)
+    loop.add_signal_handler(signal.SIGHUP, process.reload)
+    try:
+        yield
+    finally:
+        ending.work = work._replace(stop=lambda: None)
 
 
 @contextmanager
@@ -190,65 +206,3 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, InvalidInput | EmbeddedServerError):
         return 2
     return 3 if isinstance(error, AddressTaken) else 1
-
-
-class _Ending:
-    """Obeys SIGTERM and SIGINT while it is entered: the first one drains, a second one ends the process.
-
-    A process that has not ended `latest_s` after the first one is ended, whatever hangs in it. Until there
-    is something to `stop`, a signal ends the process at once.
-    """
-
-    def __init__(self) -> None:
-        self.stop: Callable[[], object] | None = None
-        self.kill: Callable[[], object] = lambda: None
-        """Ends other processes at once, before this one ends at once."""
-
-        self.log: LogOutput | None = None
-        self.latest_s = 0.0
-        self._asked: SimpleQueue[int | None] = SimpleQueue()
-        """Numbers of signals; None = the process has ended by itself."""
-
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Self:
-        # It is started here since a signal may come where threads cannot be started.
-        threading.Thread(target=self._enforce, name="sharedroutes end", daemon=True).start()
-        self._before = {number: signal.signal(number, self._obey) for number in _STOPS}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._asked.put(None)
-
-    @contextmanager
-    def signals_to(self, process: FrontProcess | Workers) -> Iterator[None]:
-        """Let signals end and reload a process that runs in this event loop."""
-        loop = asyncio.get_running_loop()
-        self.stop = lambda: loop.call_soon_threadsafe(process.stop)
-        loop.add_signal_handler(signal.SIGHUP, process.reload)
-        try:
-            yield
-        finally:
-            self.stop = lambda: None
-
-    def _obey(self, number: int, _: FrameType | None) -> None:
-        if self.stop is None:
-            os._exit(0)
-        self._asked.put(number)
-        self.stop()
-
-    def _enforce(self) -> None:
-        if self._asked.get() is None:
-            return
-        try:
-            if self._asked.get(timeout=self.latest_s) is None:
-                return
-            _LOG.warning("a second signal: ending at once")
-        except Empty:
-            _LOG.warning("not ended within %.1f s: ending without waiting any longer", self.latest_s)
-        self.kill()
-        if self.log is not None:
-            self.log.finish()
-        os._exit(0)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
-from types import FrameType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from ...daemon.ending import Ending, Work
 from ...daemon.http_server import AddressTaken
 from ...daemon.logs import LogOutput
 from ...daemon.option import Kind, Option
@@ -30,7 +25,6 @@ from .sidecar import Fault, Sidecar
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
-_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _INTERRUPTED: Final = 128
 """Plus the number of the signal: the exit code of what a signal has ended, in every shell."""
 
@@ -98,8 +92,9 @@ def agent_command(
 ) -> None:
     """Run the agents; the settings come from the context, as their options are made from a table."""
     flags = _given(context)
+    ending = Ending(_LOG, _code_of_a_look) if checks or print_config else Ending(_LOG)
     try:
-        with _Ending(only_looks=bool(checks) or print_config) as ending:
+        with ending:
             if checks and not print_config:
                 context.exit(asyncio.run(_check(flags, checks, output)))
             config = asyncio.run(in_thread(load, flags, os.environ))  # the files may be on a disk that hangs
@@ -120,6 +115,11 @@ def _given(context: click.Context) -> Mapping[str, str]:
         if parameter.name not in _NO_SETTINGS
         and isinstance(value := context.params.get(parameter.name or ""), str)
     }
+
+
+def _code_of_a_look(number: int) -> int:
+    """Return the exit code of one that a signal interrupts: it has not done what it was asked for."""
+    return _INTERRUPTED + number
 
 
 async def _check(flags: Mapping[str, str], checks: str, output: str) -> int:
@@ -144,25 +144,29 @@ async def _check(flags: Mapping[str, str], checks: str, output: str) -> int:
     return 2 if any(one["outcome"] is Outcome.FAILED for one in found) else 0
 
 
-def _run(config: SidecarConfig, flags: Mapping[str, str], ending: _Ending) -> None:
+def _run(config: SidecarConfig, flags: Mapping[str, str], ending: Ending) -> None:
     log_format, log_level = config.value("log_format"), config.value("log_level")
     with LogOutput(log_format, log_level) as log:
         sidecar = Sidecar(config, reread=lambda: load(flags, os.environ), use_log=log.use)
         asyncio.run(_until_ended(sidecar, ending, log))
 
 
-async def _until_ended(sidecar: Sidecar, ending: _Ending, log: LogOutput) -> None:
+async def _until_ended(sidecar: Sidecar, ending: Ending, log: LogOutput) -> None:
     loop = asyncio.get_running_loop()
-    ending.work = _Work(lambda: loop.call_soon_threadsafe(sidecar.stop), sidecar, log)
+
+    def allowed_s(signals: int) -> float:
+        return sidecar.leaving_s + (sidecar.watch_s if signals == 1 else 0.0)
+
+    ending.work = Work(lambda: loop.call_soon_threadsafe(sidecar.stop), allowed_s, log.finish)
     sidecar.obey_signals()
     try:
         await sidecar.run()
-        ending.limit(0)
+        ending.limit(0, sidecar.leaving_s)
     except Exception as error:
         if not isinstance(error, _EXPECTED):
             # Python shows it too, unless asyncio hangs before that.
             _LOG.critical("an unexpected error ends the process", exc_info=True)
-        ending.limit(_exit_code(error))
+        ending.limit(_exit_code(error), sidecar.leaving_s)
         raise
     finally:
         ending.work = ending.work._replace(stop=lambda: None)
@@ -172,76 +176,3 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, InvalidInput):
         return 2
     return 3 if isinstance(error, AddressTaken) else 1
-
-
-class _Work(NamedTuple):
-    """What has to be ended."""
-
-    stop: Callable[[], object]
-    sidecar: Sidecar
-    log: LogOutput
-
-
-class _Ending:
-    """Obeys SIGTERM and SIGINT while it is entered, and ends the process in time whatever hangs in it.
-
-    asyncio and the interpreter wait at their end for every thread, and one that reads from a lost disk, or
-    looks up a name, may never return. Until there is `work` to end, a signal ends the process at once; one
-    that `only_looks` has then not done what it was asked for, and exits as a shell expects.
-    """
-
-    def __init__(self, *, only_looks: bool) -> None:
-        self._only_looks = only_looks
-        self.work: _Work | None = None
-        self._limits: SimpleQueue[tuple[int, bool] | None] = SimpleQueue()
-        """Exit codes, and whether brokers are watched before; None = the process has ended by itself."""
-
-        self._signals = 0
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Self:
-        # It is started here since a signal may come where threads cannot be started.
-        threading.Thread(target=self._enforce, name="sharedroutes end", daemon=True).start()
-        self._before = {number: signal.signal(number, self._obey) for number in _STOPS}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._limits.put(None)
-
-    def limit(self, code: int, *, watches: bool = False) -> None:
-        """End the process with this exit code if it does not end by itself in time.
-
-        The code of the first call counts, and the earliest time; one that `watches` has that much more.
-        """
-        self._limits.put((code, watches))
-
-    def _obey(self, number: int, _: FrameType | None) -> None:
-        if self.work is None:
-            os._exit(_INTERRUPTED + number if self._only_looks else 0)
-        self._signals += 1
-        self.limit(0, watches=self._signals == 1)
-        self.work.stop()
-
-    def _enforce(self) -> None:
-        limit = self._limits.get()
-        if limit is None or self.work is None:
-            return
-        code, began_s, end_s = limit[0], time.monotonic(), math.inf
-        while limit is not None:
-            end_s = min(end_s, self._latest_s(self.work.sidecar, watches=limit[1]))
-            try:
-                limit = self._limits.get(timeout=max(0.0, end_s - time.monotonic()))
-            except Empty:
-                self._give_up(code, self.work.log, time.monotonic() - began_s)
-
-    def _latest_s(self, sidecar: Sidecar, *, watches: bool) -> float:
-        """Return when the process has to have ended, by the steady clock."""
-        return time.monotonic() + (sidecar.watch_s if watches else 0.0) + sidecar.leaving_s
-
-    def _give_up(self, code: int, log: LogOutput, passed_s: float) -> None:
-        threads = ", ".join(one.name for one in threading.enumerate() if not one.daemon)
-        _LOG.warning("not ended within %.1f s, exiting without waiting for %s", passed_s, threads)
-        log.finish()
-        os._exit(code)
