@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..daemon.option import DEFAULT, Kind, Option, Value, masked, nearest
+from ..daemon.option import Kind, Option, Value, masked, nearest
+from ..daemon.sources import Sources, unknown_variables
 from ..registry import InvalidInput
 from ..remoting.properties import MalformedEscape, parse
 from .config import FRONT_OPTIONS, FRONT_PREFIX, FrontConfig
@@ -19,9 +20,6 @@ CONFIG_VARIABLE: Final = f"{FRONT_PREFIX}CONFIG"
 
 _HOST: Final = "bindAddress"
 """The host of `listen` has a key of its own in RocketMQ."""
-
-_OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_|$)")
-"""What Kubernetes, and Docker's links, set for a service of our name."""
 
 _IN_THE_STORE: Final = "is in the shared store"
 _NO_POOLS: Final = "there are no pools of threads: see workers"
@@ -90,7 +88,7 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> Settings:
     Raises InvalidInput with all problems: a line each, which names the flag, the variable or the key.
     """
     loader = _Loader(flags, environment)
-    values = {option.key: loader.pick(option) for option in OPTIONS}
+    values = {option.key: loader.picked(option) for option in OPTIONS}
     if loader.problems:
         raise InvalidInput("\n".join(loader.problems))
     given = {option.attribute: values[option.key].value for option in OPTIONS}
@@ -99,7 +97,9 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> Settings:
         process = ProcessConfig(**given)
     except InvalidInput as error:
         raise InvalidInput(_with_flag(str(error))) from None
-    warnings = (*loader.warnings, *_unknown(environment))
+    known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
+    odd = unknown_variables(environment, known, prefix=FRONT_PREFIX, whose="the name server")
+    warnings = (*loader.warnings, *odd)
     return Settings(values=values, process=process, front=front, warnings=warnings)
 
 
@@ -178,52 +178,33 @@ class _Line(NamedTuple):
     text: str
 
 
-class _Loader:
-    """Finds the value of each setting, and collects the problems."""
+class _Loader(Sources):
+    """Finds the value of each setting, and collects the problems and what is odd about namesrv.conf."""
 
     def __init__(self, flags: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        self._flags = flags
-        self._environment = environment
+        super().__init__(flags, environment, flag=CONFIG_FLAG, variable=CONFIG_VARIABLE)
         self._file: dict[str, _Line] = {}
-        self.problems: list[str] = []
         self.warnings: list[str] = []
-        path = flags.get(CONFIG_FLAG) or environment.get(CONFIG_VARIABLE)
-        if path:
-            self._read(Path(path))
+        if self.path is not None:
+            self._read(self.path)
 
-    def pick(self, option: Option) -> Value:
-        """Return the value in effect; an invalid one is noted as a problem."""
-        for place, text in self._said(option):
-            try:
-                value = option.from_text(text)
-                option.check(value)
-            except InvalidInput as error:
-                self.problems.append(f"{place}: {str(error).removeprefix(f'{option.attribute}: ')}")
-            else:
-                return Value(value, place)
-        return Value(option.default, DEFAULT)
-
-    def _said(self, option: Option) -> Iterator[tuple[str, str]]:
-        """Yield the places that give a value, by precedence; an empty text counts as unset."""
-        if text := self._flags.get(option.flag):
-            yield option.flag, text
-        if text := self._environment.get(option.variable):
-            yield option.variable, text
-        if found := self._file.get(property_of(option)):
-            yield found
+    def picked(self, option: Option) -> Value:
+        """Return the value in effect."""
+        line = self._file.get(property_of(option))
+        return self.pick(option, (line.place, partial(option.from_text, line.text)) if line else None)
 
     def _read(self, path: Path) -> None:
         try:
             content = path.read_bytes()
         except OSError as error:
-            self.problems.append(f"{path}: cannot be read: {error.strerror}")
+            self.problem(f"{path}: cannot be read: {error.strerror}")
             return
         try:
             for line, key, value in parse(content):
                 if text := value.strip():
                     self._file[key] = _Line(f"{path}:{line}: {key}", text)
         except MalformedEscape as error:
-            self.problems.append(f"{path}:{error.line}: {error}")
+            self.problem(f"{path}:{error.line}: {error}")
         self._put_host_before_port()
         self.warnings += [warning for key, line in self._file.items() if (warning := _warning(key, line))]
 
@@ -242,13 +223,3 @@ def _warning(key: str, line: _Line) -> str:
     if why := NO_EFFECT.get(key):
         return f"{line.place}: has no effect: {why}"
     return f"{line.place}: is not a setting and is ignored{nearest(key, [*_BY_PROPERTY])}"
-
-
-def _unknown(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable that looks like a setting of the front and is none."""
-    known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
-    stems = [one.removeprefix(FRONT_PREFIX) for one in known]
-    for name in sorted(variables):
-        if name.startswith(FRONT_PREFIX) and name not in known and not _OF_A_SERVICE.search(name):
-            hint = nearest(name.removeprefix(FRONT_PREFIX), stems, FRONT_PREFIX)
-            yield f"{name}: is not a setting of the name server and is ignored{hint}"

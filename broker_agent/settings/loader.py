@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ...daemon.option import DEFAULT, PREFIX, Option, Value, nearest, toml_type
+from ...daemon.sources import Sources, unknown_variables
 from ...registry import Broker, InvalidInput, RegistryConfig
 from ..config import AGENT_OPTIONS, AgentConfig, Section
 from ..rocketmq import broker_conf
@@ -42,9 +42,6 @@ _OF_OTHERS: Final = frozenset(
 
 _OF_THE_FRONT: Final = f"{PREFIX}NAMESERVER_"
 
-_OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_|$)")
-"""What Kubernetes, and Docker's links, set for a service of our name."""
-
 _NO_BROKER: Final = (
     "no broker is named: --broker-conf, SHAREDROUTES_BROKER_CONF, or a [[broker]] in agent.toml (--config)"
 )
@@ -73,12 +70,14 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> SidecarCon
         loader.problem(problem)
     if loader.problems:
         raise InvalidInput("\n".join(loader.problems))
+    known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
+    ours = [name for name in environment if name not in _OF_OTHERS and not name.startswith(_OF_THE_FRONT)]
     return SidecarConfig(
         values=values,
         registry=registry,
         brokers=found,
         awaited=tuple(one for one in made if isinstance(one, AwaitedBroker)),
-        warnings=tuple(_unknown(environment)),
+        warnings=tuple(unknown_variables(ours, known, prefix=PREFIX, whose="the agent")),
     )
 
 
@@ -144,26 +143,22 @@ class _Table(NamedTuple):
     values: Mapping[str, Any]
 
 
-class _Loader:
+class _Loader(Sources):
     """Puts values together and collects the problems."""
 
     def __init__(self, flags: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        self._flags = flags
-        self._environment = environment
-        self.problems: list[str] = []
+        super().__init__(flags, environment, flag=CONFIG_FLAG, variable=CONFIG_VARIABLE)
         self._sections: Mapping[str, _Table] = {}
         self._brokers: Sequence[_Table] | None = ()
         """The tables of agent.toml; None = it has none that can be read."""
 
-        path = flags.get(CONFIG_FLAG) or environment.get(CONFIG_VARIABLE)
-        self._folder = Path(path).parent if path else Path()
-        if path:
-            self._read(Path(path))
+        if self.path is not None:
+            self._read(self.path)
 
     def of_process(self) -> dict[str, Value]:
         """Return the settings of the sections store and agent."""
         return {
-            one.key: self._pick(one, self._sections.get(one.section))
+            one.key: self._pick_with(one, self._sections.get(one.section))
             for one in OPTIONS
             if one.section is not Section.BROKER
         }
@@ -173,7 +168,7 @@ class _Loader:
         tables = self._brokers or ()
         if len(tables) > 1:
             for one in OPTIONS:
-                for place, _ in self._said(one, None) if one.section is Section.BROKER else ():
+                for place, _ in self.said(one) if one.section is Section.BROKER else ():
                     count = len(tables)
                     self.problem(
                         f"{place}: is for one broker, and agent.toml has {count}: set it in their tables"
@@ -197,36 +192,18 @@ class _Loader:
                 self.problem(with_path(path, line) if several else line)
             return None
 
-    def problem(self, text: str) -> None:
-        """Note a problem once: a setting for all brokers is checked for each of them."""
-        if text not in self.problems:
-            self.problems.append(text)
-
-    def _pick(self, option: Option, table: _Table | None, otherwise: Value | None = None) -> Value:
-        """Return the value in effect; an invalid one is noted as a problem, and the next one replaces it."""
-        for place, read in self._said(option, table):
-            try:
-                value = read()
-                option.check(value)
-            except InvalidInput as error:
-                self.problem(f"{place}: {str(error).removeprefix(f'{option.attribute}: ')}")
-            else:
-                return Value(value, place)
-        return otherwise or Value(option.default, DEFAULT)
-
-    def _said(self, option: Option, table: _Table | None) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Yield the places that give a value, by precedence; an empty text counts as unset."""
-        if text := self._flags.get(option.flag):
-            yield option.flag, partial(option.from_text, text)
-        if text := self._environment.get(option.variable):
-            yield option.variable, partial(option.from_text, text)
-        if table is not None and option.key in table.values:
-            yield table.place + option.key, partial(option.from_toml, table.values[option.key], self._folder)
+    def _pick_with(self, option: Option, table: _Table | None, otherwise: Value | None = None) -> Value:
+        """Return the value in effect, of which a table of agent.toml may say one."""
+        if self.path is None or table is None or option.key not in table.values:
+            return self.pick(option, otherwise=otherwise)
+        read = partial(option.from_toml, table.values[option.key], self.path.parent)
+        return self.pick(option, (table.place + option.key, read), otherwise)
 
     def _of_broker(self, table: _Table, process: Mapping[str, Value]) -> dict[str, Value]:
         """Return the settings of a broker; its own table takes precedence over [agent]."""
         values = {
-            key: self._pick(one, table, process.get(key)) for key, one in options_in(Section.BROKER).items()
+            key: self._pick_with(one, table, process.get(key))
+            for key, one in options_in(Section.BROKER).items()
         }
         if values["broker_conf"].is_default and table.place:
             self.problem(f"{table.place}broker_conf: is missing")
@@ -290,14 +267,3 @@ class _Loader:
             if key not in known:
                 hint = nearest(key, known) or f": they are {', '.join(known)}"
                 self.problem(f"{place}{key}: is not {what}{hint}")
-
-
-def _unknown(variables: Iterable[str]) -> Iterator[str]:
-    """Yield a warning for each variable that looks like a setting and is none."""
-    known = {one.variable for one in OPTIONS} | {CONFIG_VARIABLE}
-    stems = [one.removeprefix(PREFIX) for one in known]  # what all begin with would make all of them near
-    for name in sorted(variables):
-        is_ours = name.startswith(PREFIX) and not name.startswith(_OF_THE_FRONT)
-        if is_ours and name not in known | _OF_OTHERS and not _OF_A_SERVICE.search(name):
-            hint = nearest(name.removeprefix(PREFIX), stems, PREFIX)
-            yield f"{name}: is not a setting of the agent and is ignored{hint}"
