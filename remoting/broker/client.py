@@ -105,11 +105,6 @@ class BrokerTimeout(BrokerCallError):
 class BrokerRefused(BrokerCallError):
     """The broker has answered with another code than SUCCESS."""
 
-    def __init__(self, text: str, code: int, remark: str | None) -> None:
-        super().__init__(text)
-        self.code = code
-        self.remark = remark
-
 
 class BrokerAnswerUnusable(BrokerCallError):
     """The broker has answered with SUCCESS, and what it says cannot be understood."""
@@ -196,7 +191,7 @@ class BrokerClient:
         if answer.code != ResponseCode.SUCCESS:
             said = f": {answer.remark.strip()}" if answer.remark else ""
             text = f"{self.address}: {_name(command.code)} was answered with code {answer.code}{said}"
-            raise BrokerRefused(text, answer.code, answer.remark)
+            raise BrokerRefused(text)
         return answer
 
     @property

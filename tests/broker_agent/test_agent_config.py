@@ -1,4 +1,4 @@
-"""The settings of the agent, and how they have to fit together."""
+"""The settings of the agent, how they have to fit together, and where they have the topics read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.config import TopicsFrom
 from sharedroutes.broker_agent.settings.loader import agent_config
+from sharedroutes.broker_agent.topic_sources.source import choose
 from sharedroutes.registry import Broker, InvalidInput, RegistryConfig
 
 BROKER = Broker("broker-a", "10.0.0.1:10911")
@@ -62,9 +63,48 @@ def test_the_topics_of_the_broker_conf_are_followed_unless_told_otherwise() -> N
     assert agent_config(conf, topics_path=Path("/t.json")).topics_path == Path("/t.json")
 
 
-def test_topics_in_rocksdb_are_asked_from_the_broker_unless_a_file_is_named() -> None:
-    conf = BrokerConf(broker=BROKER, topics_path=PATH, topics_elsewhere="storeType=defaultRocksDB")
-    asked = agent_config(conf)
-    assert asked.topics_from is TopicsFrom.BROKER
-    assert "storeType=defaultRocksDB" in asked.topics_why
-    assert agent_config(conf, topics_path=Path("/t.json")).topics_from is TopicsFrom.AUTO
+NAMED = Path("/elsewhere/topics.json")
+FILES = BrokerConf(broker=BROKER, topics_path=PATH)
+ROCKSDB = BrokerConf(broker=BROKER, topics_path=PATH, topics_elsewhere="storeType=defaultRocksDB")
+
+
+def chosen(conf: BrokerConf | None, topics_from: TopicsFrom, path: Path = PATH) -> tuple[TopicsFrom, str]:
+    found = choose(AgentConfig(broker=BROKER, topics_path=path, topics_from=topics_from), conf)
+    return found.topics_from, found.topics_why
+
+
+@pytest.mark.parametrize(
+    ("conf", "path", "expected"),
+    [
+        (FILES, PATH, (TopicsFrom.AUTO, "the broker keeps its topics in files")),
+        (None, PATH, (TopicsFrom.AUTO, "the broker keeps its topics in files")),
+        (FILES, NAMED, (TopicsFrom.AUTO, "as it was named")),
+        (ROCKSDB, NAMED, (TopicsFrom.AUTO, "as it was named")),
+        (ROCKSDB, PATH, (TopicsFrom.BROKER, "by storeType=defaultRocksDB it keeps them in RocksDB")),
+    ],
+)
+def test_without_a_choice_it_goes_by_where_the_broker_keeps_them(
+    conf: BrokerConf | None, path: Path, expected: tuple[TopicsFrom, str]
+) -> None:
+    assert chosen(conf, TopicsFrom.AUTO, path) == expected
+
+
+def test_the_operator_may_choose_the_broker() -> None:
+    assert chosen(FILES, TopicsFrom.BROKER) == (TopicsFrom.BROKER, "as was chosen")
+
+
+@pytest.mark.parametrize(("conf", "path"), [(FILES, PATH), (None, PATH), (ROCKSDB, NAMED)])
+def test_the_operator_may_choose_files_that_are_kept_up_to_date(conf: BrokerConf | None, path: Path) -> None:
+    assert chosen(conf, TopicsFrom.FILES, path) == (TopicsFrom.FILES, "as was chosen")
+
+
+def test_files_that_the_broker_does_not_keep_up_to_date_are_refused() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^topics_from: files: by storeType=defaultRocksDB this broker keeps"
+    ):
+        chosen(ROCKSDB, TopicsFrom.FILES)
+
+
+def test_a_file_that_would_not_be_read_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=rf"^topics_from: broker: then {NAMED} would not be read"):
+        chosen(FILES, TopicsFrom.BROKER, NAMED)

@@ -126,13 +126,20 @@ async def test_a_folder_that_is_replaced_is_followed_on(path: Path) -> None:
             await seen.last(content)
 
 
-async def test_without_notifications_the_file_is_looked_at_and_that_is_said_once(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def no_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the system refuse to watch any folder."""
+
     def no_more_watches(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
     monkeypatch.setattr(file_watch, "Observer", no_more_watches)
+
+
+@pytest.mark.usefixtures("no_notifications")
+async def test_without_notifications_the_file_is_looked_at_and_that_is_said_once(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     put(path, b"1")
     async with following(path, OFTEN_S) as seen:
         for content in (b"2", b"3"):
@@ -227,13 +234,8 @@ async def test_changes_in_a_folder_that_took_the_place_of_another_are_seen_by_al
             await seen_other.last(b"2")
 
 
-async def test_who_cannot_be_notified_is_no_trouble_to_who_leaves(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_more_watches(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, "inotify instance limit reached")
-
-    monkeypatch.setattr(file_watch, "Observer", no_more_watches)
+@pytest.mark.usefixtures("no_notifications")
+async def test_who_cannot_be_notified_is_no_trouble_to_who_leaves(path: Path) -> None:
     put(path, b"1")
     async with following(path, OFTEN_S) as seen:
         for _ in range(20):

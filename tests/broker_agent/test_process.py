@@ -364,22 +364,6 @@ def test_an_agent_waits_for_its_broker_conf(site: Site) -> None:
         assert agent.end() == 0
 
 
-def test_several_brokers_are_kept_by_one_process(site: Site) -> None:
-    with BrokerProcess() as other:
-        conf = site.folder / "b.conf"
-        lines = ("brokerName=broker-b", "brokerIP1=127.0.0.1", f"listenPort={other.port}")
-        conf.write_text("\n".join((*lines, f"storePathRootDir={site.folder}/b\n")))
-        put(site.folder / "b" / "config" / "topics.json", topics_json("invoices"))
-        config = site.folder / "agent.toml"
-        tables = "".join(f'[[broker]]\nbroker_conf = "{path}"\n' for path in (site.conf, conf))
-        config.write_text(f'[store]\nurl = "{site.url}"\n[agent]\nhttp = "off"\nstop_watch_s = 0\n{tables}')
-        with AgentProcess(site.folder, "--config", str(config)) as agent:
-            site.until_served("orders")
-            site.until_served("invoices")
-            assert agent.end() == 0
-        assert site.served("invoices") == other.address
-
-
 def test_json_lines_are_what_is_logged_if_that_is_wanted(site: Site) -> None:
     with site.agent("--log-format", "json") as agent:
         site.until_served()

@@ -266,12 +266,8 @@ async def test_an_address_that_nobody_asked_for_and_is_taken_is_done_without(
     other = HttpServer(lambda _: asyncio.sleep(0))  # type: ignore[arg-type,return-value]
     with suppress(AddressTaken):  # by whoever: all the same
         await other.start("127.0.0.1", 9877)
-    host.toml("a", agent=BASICS.replace("http = '127.0.0.1:0'\n", ""))
-    sidecar = Sidecar(host.load(), environment={})
-    task = asyncio.create_task(sidecar.run())
-    await host.until_topics("orders-a")
-    sidecar.stop()
-    await task
+    async with host.running("a", agent=BASICS.replace("http = '127.0.0.1:0'\n", "")):
+        await host.until_topics("orders-a")
     await other.aclose()
     assert "127.0.0.1:9877: " in logs.text
     assert "continuing without HTTP" in logs.text
