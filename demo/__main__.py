@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -11,15 +11,15 @@ from typing import Final, TextIO
 
 import click
 
-from sharedroutes.client import ClientConfig, NoRoute, RouteClient
+from sharedroutes.client import ClientConfig, RouteClient
 from sharedroutes.registry import EmbeddedServer, RouteStore, StoreUnavailable
 
 from .command import JSON_OPTION, console_beside, errors_in_one_line, publish
 from .fleet import Fleet
-from .processes import DemoFailed, Patience
+from .processes import DemoFailed, Patience, ProcessGroup
 from .results import Log, Observed, Report, measure, summary, to_json
-from .scenario import BROKERS, SCENARIO, SETTINGS, TOPIC, Event, Happening, Settings
-from .sender import Sender
+from .scenario import SCENARIO, SETTINGS, Event
+from .sender import Sender, routed
 from .show import Show
 
 _CALM_DEADLINE_S: Final = 10.0
@@ -36,37 +36,33 @@ def demo(json_file: TextIO | None) -> None:
     Exit status 0 when every event was seen and no message was lost, otherwise 1.
     """
     console, patience = console_beside(json_file), Patience()
-    show = Show(console, SETTINGS)
+    show = Show(console)
     with (
         errors_in_one_line(),
         patience.signals(),
         tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
         ExitStack() as stack,
     ):
-        stage = Stage(stack, Path(folder), SETTINGS, patience, show)
+        stage = Stage(stack, Path(folder), patience, show)
         with show.on():
             report = stage.run()
         logs = stage.logs()
-    document = to_json(report, SETTINGS)
-    publish(console, summary(report, SETTINGS), json_file, document, ok=report.ok, logs=logs)
+    publish(console, summary(report), json_file, to_json(report), ok=report.ok, logs=logs)
 
 
 class Stage:
     """A server, the fleet and a sending client; `stack` ends all of them."""
 
-    def __init__(
-        self, stack: ExitStack, folder: Path, settings: Settings, patience: Patience, show: Show
-    ) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, patience: Patience, show: Show) -> None:
         self._stack = stack
-        self._settings = settings
         self._patience = patience
         self._show = show
         # Nobody else can take a socket file while the server is away; a free port they can.
         self._server = stack.enter_context(EmbeddedServer(unix_socket=folder / "redis.sock"))
-        self._fleet = stack.enter_context(Fleet(BROKERS, folder, self._server.url, settings))
+        self._fleet = Fleet(folder, self._server.url, stack.enter_context(ProcessGroup()))
         self._store = stack.enter_context(RouteStore.from_url(self._server.url))
         self._client = RouteClient.from_url(self._server.url, ClientConfig())
-        self._sender = Sender(self._client, settings)
+        self._sender = Sender(self._client, SETTINGS)
         self._live: frozenset[str] = frozenset()
 
     def run(self, scenario: Sequence[Event] = SCENARIO) -> Report:
@@ -74,10 +70,10 @@ class Stage:
         observed = []
         for event in scenario:
             observed.append(self._happen(event))
-            self._calm_down(event.happening)
+            self._calm_down(SETTINGS.outage_s if event.name == "store-stopped" else 0.0)
         self._stack.close()  # the sender has ended before the journals are read
         log = Log(self._sender.tries, self._sender.messages, self._fleet.stored(), monotonic())
-        return measure(observed, log, pause_limit_s=self._settings.pause_limit_s)
+        return measure(observed, log)
 
     def logs(self) -> str:
         """Return the last log lines of every process."""
@@ -89,38 +85,38 @@ class Stage:
         live = self._live - set(event.brokers)
         at_s = self._act(event)
         noticed_s = self._patience.until(lambda: self._is_noticed(event, began_s), event.deadline_s)
-        self._live = live if event.happening.is_death else live | set(event.brokers)
+        self._live = live if event.kind == "death" else live | set(event.brokers)
         observed = Observed(event, began_s, at_s, noticed_s, live)
-        self._show.seen(observed)
+        self._show.seen(event.effect, observed.noticed_after_s, event.deadline_s)
         return observed
 
     def _act(self, event: Event) -> float:
         """Carry out the event; return the time from which it is measured."""
         at_s = monotonic()
-        match event.happening:
-            case Happening.ALL_START:
+        match event.name:
+            case "all-start":
                 return self._start_all(event.brokers)
-            case Happening.BROKER_KILLED:
+            case "broker-killed":
                 for name in event.brokers:
                     self._fleet.kill_broker(name)
-            case Happening.HOST_LOST:
+            case "host-lost":
                 for name in event.brokers:
                     self._fleet.silence_host(name)
-            case Happening.STORE_STOPPED:
+            case "store-stopped":
                 self._server.stop()
                 self._show.store(up=False)
-            case Happening.STORE_EMPTY:
+            case "store-empty":
                 self._server.start()
                 self._show.store(up=True)
                 return monotonic()
-            case Happening.BROKER_BACK:
-                return self._start_brokers(event.brokers)
-            case Happening.HOST_BACK:
-                return self._start_hosts(event.brokers)
+            case "broker-back":
+                return self._started(event.brokers, self._fleet.start_broker)
+            case "host-back":
+                return self._started(event.brokers, self._fleet.start_host)
         return at_s
 
     def _start_all(self, names: Sequence[str]) -> float:
-        at_s = self._start_hosts(names)
+        at_s = self._started(names, self._fleet.start_host)
         if self._patience.until(lambda: self._are_registered(frozenset(names)), _START_DEADLINE_S) is None:
             raise DemoFailed(f"not all brokers were registered within {_START_DEADLINE_S} s:\n{self.logs()}")
         self._stack.enter_context(self._client)
@@ -128,15 +124,10 @@ class Stage:
         self._show.follow(self._sender, self._client)
         return at_s
 
-    def _start_hosts(self, names: Sequence[str]) -> float:
+    def _started(self, names: Sequence[str], start: Callable[[str], None]) -> float:
+        """Start what belongs to these brokers; return when they listen."""
         for name in names:
-            self._fleet.kill_host(name)
-            self._fleet.start_agent(name)
-        return self._start_brokers(names)
-
-    def _start_brokers(self, names: Sequence[str]) -> float:
-        for name in names:
-            self._fleet.start_broker(name)
+            start(name)
         at_s = self._patience.until(lambda: all(map(self._fleet.listens, names)), _START_DEADLINE_S)
         if at_s is None:
             problem = f"{', '.join(names)}: no connection within {_START_DEADLINE_S} s"
@@ -145,20 +136,13 @@ class Stage:
 
     def _is_noticed(self, event: Event, since_s: float) -> bool:
         self._sender.check()
-        if event.happening.is_death:
-            return self._routes_lack(event.brokers)
-        if event.happening.is_birth:
+        if event.kind == "death":
+            return routed(self._client).isdisjoint(event.brokers)
+        if event.kind == "birth":
             return all(self._sender.has_used(name, since_s) for name in event.brokers)
-        if event.happening is Happening.STORE_STOPPED:
+        if event.name == "store-stopped":
             return self._client.health().source == "memory"
         return self._client.health().source == "live" and self._are_registered(self._live)
-
-    def _routes_lack(self, names: Sequence[str]) -> bool:
-        try:
-            route = self._client.route(TOPIC)
-        except NoRoute:
-            return True
-        return not {row.broker_name for row in route.queue_datas} & set(names)
 
     def _are_registered(self, names: frozenset[str]) -> bool:
         try:
@@ -166,10 +150,10 @@ class Stage:
         except StoreUnavailable:
             return False
 
-    def _calm_down(self, happening: Happening) -> None:
-        """Let some messages go by, so that one event ends before the next; an outage lasts its time."""
-        wanted = len(self._sender.messages) + self._settings.calm_messages
-        until_s = monotonic() + (self._settings.outage_s if happening is Happening.STORE_STOPPED else 0.0)
+    def _calm_down(self, rest_s: float) -> None:
+        """Let some messages go by, and at least some time, so that one event ends before the next."""
+        wanted = len(self._sender.messages) + SETTINGS.calm_messages
+        until_s = monotonic() + rest_s
 
         def calm() -> bool:
             self._sender.check()

@@ -7,20 +7,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import orjson
 
-from sharedroutes.client import ClientConfig, NoRoute, RouteClient
+from sharedroutes.client import ClientConfig, RouteClient
 from sharedroutes.client.observers.samples import SampleRecorder
 from sharedroutes.registry import EmbeddedServer, RouteStore
 from sharedroutes.registry.plans import ErrorReply, server_time
 
 from .fleet import Fleet
-from .processes import DemoFailed, Patience
-from .scenario import BROKERS, SETTINGS, TOPIC
-from .sender import Sender
+from .processes import DemoFailed, Patience, ProcessGroup
+from .scenario import BROKERS, SETTINGS
+from .sender import Sender, routed
 
 _GIVE_UP_S: Final = 60.0
 """A machine that takes longer to start a process, or to notice that one has ended, is no place for a demo."""
@@ -44,63 +43,35 @@ class Fault:
     """When the client was seen to have noticed: the registry knew by then, however busy the machine is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where the drill leaves what it makes, below one folder."""
-
-    out: Path
-
-    @property
-    def history(self) -> Path:
-        """What the ingest keeps."""
-        return self.out / "history"
-
-    @property
-    def samples(self) -> Path:
-        """What the client records."""
-        return self.out / "samples"
-
-    @property
-    def faults(self) -> Path:
-        """What was done, a line of JSON each."""
-        return self.out / "faults.jsonl"
-
-
 class Drill:
-    """A server, three brokers with agents, and a sending client; all end with the `with` block."""
+    """A server, three brokers with agents, and a sending client; `stack` ends all of them."""
 
-    def __init__(self, places: Places, folder: Path, patience: Patience, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, stack: ExitStack, out: Path, folder: Path, patience: Patience, say: Callable[[str], None]
+    ) -> None:
         self.faults: list[Fault] = []
-        self._places = places
+        self.faults_file = out / "faults.jsonl"
+        """What was done, a line of JSON each."""
+
+        self.samples = out / "samples"
+        """What the client records."""
+
         self._patience = patience
         self._say = say
-        self._server = EmbeddedServer()
-        self._stack = ExitStack()
-        self._folder = folder
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._server)
-            self._fleet = stack.enter_context(Fleet(BROKERS, self._folder, self.url, SETTINGS))
-            self._store = stack.enter_context(RouteStore.from_url(self.url))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
+        self._server = stack.enter_context(EmbeddedServer())
+        self._fleet = Fleet(folder, self.url, stack.enter_context(ProcessGroup()))
+        self._store = stack.enter_context(RouteStore.from_url(self.url))
 
     @property
     def url(self) -> str:
-        """Of the store, while the block lasts."""
+        """Of the store."""
         return self._server.url
 
     def begin(self) -> None:
         """Let the brokers start; nobody waits for them yet."""
         self._say("three brokers start")
         for name in BROKERS:
-            self._launch(name)
+            self._fleet.start_host(name)
 
     def run(self, is_watched: Callable[[], bool]) -> None:
         """Let everything happen, once somebody looks on; raises DemoFailed and Interrupted."""
@@ -111,11 +82,11 @@ class Drill:
             "not all brokers were registered",
         )
         self._await(is_watched, _WATCHED_S, "the ingest has written nothing")
-        recorder = SampleRecorder(self._places.samples, client=_CLIENT, share=1.0)
+        recorder = SampleRecorder(self.samples, client=_CLIENT, share=1.0)
         client = RouteClient.from_url(self.url, ClientConfig(observers=(recorder,)))
         with recorder, client, Sender(client, SETTINGS) as sender:
             self._play(client, sender)
-        self._places.faults.write_bytes(b"".join(orjson.dumps(fault) + b"\n" for fault in self.faults))
+        self.faults_file.write_bytes(b"".join(orjson.dumps(fault) + b"\n" for fault in self.faults))
 
     def _play(self, client: RouteClient, sender: Sender) -> None:
         self._calm(sender)
@@ -125,13 +96,13 @@ class Drill:
         self._calm(sender)
         self._end_of("broker-c", "frozen", self._fleet.silence_host, client)
         self._calm(sender)
-        self._return_of("broker-c", self._restart_host, sender)
+        self._return_of("broker-c", self._fleet.start_host, sender)
         self._calm(sender)
 
     def _end_of(self, name: str, what: str, act: Callable[[str], None], client: RouteClient) -> None:
         with self._noted(name, what):
             act(name)
-            self._await(lambda: name not in _brokers(client), _GIVE_UP_S, f"{name} is still in the routes")
+            self._await(lambda: name not in routed(client), _GIVE_UP_S, f"{name} is still in the routes")
 
     def _return_of(self, name: str, act: Callable[[str], None], sender: Sender) -> None:
         since_s = monotonic()
@@ -153,14 +124,6 @@ class Drill:
             raise DemoFailed(f"the store does not tell the time: {now_us.reason}")
         return now_us // 1000
 
-    def _launch(self, name: str) -> None:
-        self._fleet.start_agent(name)
-        self._fleet.start_broker(name)
-
-    def _restart_host(self, name: str) -> None:
-        self._fleet.kill_host(name)
-        self._launch(name)
-
     def _calm(self, sender: Sender) -> None:
         until_s = monotonic() + _CALM_S
 
@@ -173,10 +136,3 @@ class Drill:
     def _await(self, condition: Callable[[], bool], deadline_s: float, problem: str) -> None:
         if self._patience.until(condition, deadline_s) is None:
             raise DemoFailed(f"{problem}, after {deadline_s:g} s:\n{self._fleet.logs()}")
-
-
-def _brokers(client: RouteClient) -> set[str]:
-    try:
-        return {row.broker_name for row in client.route(TOPIC).queue_datas}
-    except NoRoute:
-        return set()

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from .processes import DemoFailed, ProcessGroup, free_ports, kill, last_lines, listens
-from .scenario import TOPIC, Settings
+from .scenario import BROKERS, SETTINGS, TOPIC
 
 _BROKER: Final = Path(__file__).with_name("stand_in_broker.py")
 
@@ -51,44 +50,38 @@ class _Host:
 
 
 class Fleet:
-    """Brokers with their agents, for the length of a `with` block, which ends with all of them dead."""
+    """The brokers with their agents; `processes` ends all of them."""
 
-    def __init__(self, names: Iterable[str], folder: Path, redis_url: str, settings: Settings) -> None:
-        self._names = tuple(names)
+    def __init__(self, folder: Path, redis_url: str, processes: ProcessGroup) -> None:
         self._folder = folder
         self._redis_url = redis_url
-        self._settings = settings
+        self._processes = processes
         self._hosts: dict[str, _Host] = {}
-        self._processes = ProcessGroup()
+        for name, port in zip(BROKERS, free_ports(len(BROKERS)), strict=True):
+            self._hosts[name] = _Host(folder / name, port)
+            _write_files(folder / name, name, port)
 
-    def __enter__(self) -> Self:
-        for name, port in zip(self._names, free_ports(len(self._names)), strict=True):
-            self._hosts[name] = _Host(self._folder / name, port)
-            _write_files(self._folder / name, name, port)
-        self._processes.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._processes.__exit__(*error)
+    def start_host(self, name: str) -> None:
+        """Start the agent and the broker of a name; what still runs there, or is frozen, is killed first."""
+        host = self._hosts[name]
+        for process in host.running:
+            kill(process)
+        arguments = {
+            "--broker-conf": str(host.folder / "broker.conf"),
+            "--redis": self._redis_url,
+            "--heartbeat": str(SETTINGS.heartbeat_s),
+            "--lease-ttl": str(SETTINGS.lease_ttl_s),
+            "--http": "off",
+        }
+        words = (word for pair in arguments.items() for word in pair)
+        host.agent = self._start(host, "agent", "-m", "sharedroutes.broker_agent", *words)
+        self.start_broker(name)
 
     def start_broker(self, name: str) -> None:
         """Start the broker process of a name."""
         host = self._hosts[name]
         arguments = (str(host.port), name, str(host.journal))
         host.broker = self._start(host, "broker", str(_BROKER), *arguments)
-
-    def start_agent(self, name: str) -> None:
-        """Start the agent beside the broker of a name."""
-        host, settings = self._hosts[name], self._settings
-        arguments = {
-            "--broker-conf": str(host.folder / "broker.conf"),
-            "--redis": self._redis_url,
-            "--heartbeat": str(settings.heartbeat_s),
-            "--lease-ttl": str(settings.lease_ttl_s),
-            "--http": "off",
-        }
-        words = (word for pair in arguments.items() for word in pair)
-        host.agent = self._start(host, "agent", "-m", "sharedroutes.broker_agent", *words)
 
     def kill_broker(self, name: str) -> None:
         """Kill the broker process of a name (SIGKILL); its agent goes on."""
@@ -104,13 +97,6 @@ class Fleet:
         """
         for process in self._hosts[name].running:
             process.send_signal(signal.SIGSTOP)
-
-    def kill_host(self, name: str) -> None:
-        """Kill broker and agent, where they still run (SIGKILL)."""
-        host = self._hosts[name]
-        for process in host.running:
-            kill(process)
-        host.broker = host.agent = None
 
     def listens(self, name: str) -> bool:
         """Whether the broker of a name accepts connections; raises DemoFailed when its process has ended."""

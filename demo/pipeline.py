@@ -7,12 +7,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import click
 import pyarrow.parquet as pq
@@ -22,11 +22,24 @@ from sharedroutes.cli.pipeline.spark import Start, say, with_spark
 from sharedroutes.pipeline.ingest import IngestConfig, ingest, quarantined, stored_changes
 from sharedroutes.pipeline.report import History, write_report
 from sharedroutes.pipeline.schemas import FAULTS
+from sharedroutes.pipeline.session import LOGGING
 
 from .command import errors_in_one_line
-from .drill import Drill, Fault, Places
+from .drill import Drill, Fault
 from .processes import Patience
-from .small import SMALL
+
+SMALL: Final[Mapping[str, str]] = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    # Where only one compiler runs, the room for its code is a fifth by default, and is soon full.
+    "spark.driver.extraJavaOptions": (
+        f"{LOGGING} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    ),
+}
+"""How Spark runs where queries are small and many: what makes long ones fast makes these slow."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,8 +56,8 @@ def demo(start: Start, /, *, out: Path | None) -> None:
 
     Exit codes: 0 = the report shows every failure at its time, 1 = not so.
     """
-    places = Places(out or Path(tempfile.mkdtemp(prefix="sharedroutes-pipeline-")))
-    places.out.mkdir(parents=True, exist_ok=True)
+    out = out or Path(tempfile.mkdtemp(prefix="sharedroutes-pipeline-"))
+    out.mkdir(parents=True, exist_ok=True)
     began_s = monotonic()
     patience = Patience()
     with (
@@ -52,7 +65,7 @@ def demo(start: Start, /, *, out: Path | None) -> None:
         patience.signals(),
         tempfile.TemporaryDirectory(prefix="sharedroutes-") as folder,
     ):
-        page, faults = _run(start, places, Path(folder), patience)
+        page, faults = _run(start, out, Path(folder), patience)
     tables = page.parent / "tables"
     problems = 0
     for text, good in findings(faults, _rows(tables, "detection"), _rows(tables, "broker_sessions")):
@@ -63,11 +76,13 @@ def demo(start: Start, /, *, out: Path | None) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _run(start: Start, places: Places, folder: Path, patience: Patience) -> tuple[Path, list[Fault]]:
-    with Drill(places, folder, patience, say) as drill:
+def _run(start: Start, out: Path, folder: Path, patience: Patience) -> tuple[Path, list[Fault]]:
+    kept = str(out / "history")
+    with ExitStack() as stack:
+        drill = Drill(stack, out, folder, patience, say)
         drill.begin()
         spark = start()
-        config = IngestConfig(out=str(places.history), url=drill.url, trigger_s=0.5)
+        config = IngestConfig(out=kept, url=drill.url, trigger_s=0.5)
         with _ingesting(spark, config) as has_begun:
             drill.run(has_begun)
         say("the ingest goes on where it was stopped, to the end")
@@ -76,14 +91,14 @@ def _run(start: Start, places: Places, folder: Path, patience: Patience) -> tupl
         routes.count()
     say("the report is written")
     history = History(
-        changes=stored_changes(spark, str(places.history)),
-        quarantine=quarantined(spark, str(places.history)),
-        samples=spark.read.format("send_samples").load(str(places.samples)),
+        changes=stored_changes(spark, kept),
+        quarantine=quarantined(spark, kept),
+        samples=spark.read.format("send_samples").load(str(drill.samples)),
         routes=routes,
-        faults=spark.read.schema(FAULTS.schema).json(str(places.faults)),
+        faults=spark.read.schema(FAULTS.schema).json(str(drill.faults_file)),
     )
-    out = str(places.out.absolute() / "report")
-    done = write_report(history, out, title="Pipeline demo", on_answer=lambda name: say(f"  {name}"))
+    report = str(out.absolute() / "report")
+    done = write_report(history, report, title="Pipeline demo", on_answer=lambda name: say(f"  {name}"))
     return Path(done.page), drill.faults
 
 

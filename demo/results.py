@@ -20,7 +20,7 @@ from sharedroutes import __version__
 from sharedroutes.client import ClientConfig
 from sharedroutes.registry import RegistryConfig
 
-from .scenario import Event, Settings
+from .scenario import SETTINGS, Event
 from .sender import Message, Try
 
 _MAX_LOSSES: Final = 10
@@ -98,11 +98,11 @@ class Report:
         return not self.losses and all(outcome.seen for outcome in self.outcomes)
 
 
-def measure(observed: Sequence[Observed], log: Log, *, pause_limit_s: float) -> Report:
+def measure(observed: Sequence[Observed], log: Log) -> Report:
     """Compute the figures of the events, which are in the order in which they happened.
 
-    A live broker that the client leaves unused for longer than `pause_limit_s` while Redis is away or empty
-    means that the event was not survived.
+    A live broker that the client leaves unused for longer than `pause_limit_s` of the settings while Redis is
+    away or empty means that the event was not survived.
     """
     start_s = observed[0].began_s
     losses = {message.message_id: text for message in log.messages if (text := _loss(message, log))}
@@ -118,7 +118,7 @@ def measure(observed: Sequence[Observed], log: Log, *, pause_limit_s: float) -> 
             Outcome(
                 event=one.event,
                 at_s=one.at_s - start_s,
-                seen=bool(messages) and _is_seen(one, client_s, pause_s, pause_limit_s),
+                seen=bool(messages) and _is_seen(one, client_s, pause_s),
                 client_s=client_s,
                 noticed_s=one.noticed_after_s,
                 sent=len(messages),
@@ -158,10 +158,10 @@ def _return_s(one: Observed, later: Iterable[Observed], end_s: float) -> float:
 def _client_s(one: Observed, tries: Sequence[Try], return_s: float) -> float | None:
     event = one.event
     uses = [use for use in tries if use.broker_name in event.brokers]
-    if event.happening.is_death:
+    if event.kind == "death":
         ends_s = [use.ended_s for use in uses if use.ended_s >= one.at_s and use.began_s < return_s]
         return max(ends_s, default=one.at_s) - one.at_s
-    if event.happening.is_birth:
+    if event.kind == "birth":
         firsts: dict[str, float] = {}
         for use in sorted(uses, key=lambda use: use.ended_s):
             if not use.failed and use.ended_s >= one.began_s:
@@ -177,22 +177,22 @@ def _pause_s(tries: Iterable[Try], name: str, from_s: float, to_s: float) -> flo
     return max(later - earlier for earlier, later in pairwise(sorted([from_s, *uses, to_s])))
 
 
-def _is_seen(one: Observed, client_s: float | None, pause_s: float, pause_limit_s: float) -> bool:
+def _is_seen(one: Observed, client_s: float | None, pause_s: float) -> bool:
     """Whether the awaited effect was there in time, and nothing else was affected."""
     if one.noticed_s is None:
         return False
-    if one.event.happening.is_of_broker:
-        return client_s is not None and client_s <= one.event.deadline_s
-    return pause_s <= pause_limit_s
+    if one.event.kind == "outage":
+        return pause_s <= SETTINGS.pause_limit_s
+    return client_s is not None and client_s <= one.event.deadline_s
 
 
-def to_json(report: Report, settings: Settings) -> str:
+def to_json(report: Report) -> str:
     """Return one document with all figures; times are in seconds."""
     document = {
         "version": __version__,
         "ok": report.ok,
         "duration_s": _rounded(report.duration_s),
-        "settings": asdict(settings),
+        "settings": asdict(SETTINGS),
         "messages": {
             "sent": report.sent,
             "first_attempts_failed": report.failed_first,
@@ -206,7 +206,7 @@ def to_json(report: Report, settings: Settings) -> str:
 
 def _event(outcome: Outcome) -> dict[str, Any]:
     return {
-        "event": outcome.event.happening,
+        "event": outcome.event.name,
         "title": outcome.event.title,
         "brokers": outcome.event.brokers,
         "at_s": _rounded(outcome.at_s),
@@ -225,7 +225,7 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 4)
 
 
-def summary(report: Report, settings: Settings) -> RenderableType:
+def summary(report: Report) -> RenderableType:
     """Return a line for each event, the meaning of its figures, and the verdict; 80 columns wide."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("what the client saw", no_wrap=True)
@@ -233,13 +233,13 @@ def summary(report: Report, settings: Settings) -> RenderableType:
         table.add_column(header, justify="right", no_wrap=True)
     for outcome in report.outcomes:
         table.add_row(outcome.event.short_title, *_figures(outcome), style="" if outcome.seen else "bold red")
-    return Group("", table, "", *map(Text, _notes(settings)), *_verdict(report))
+    return Group("", table, "", *map(Text, _notes()), *_verdict(report))
 
 
 def _figures(outcome: Outcome) -> Iterator[str]:
     yield _seconds(outcome.noticed_s) if outcome.seen else "NOT SEEN"
     yield _seconds(outcome.client_s)
-    yield _seconds(None if outcome.event.happening.is_of_broker else outcome.longest_pause_s)
+    yield _seconds(outcome.longest_pause_s if outcome.event.kind == "outage" else None)
     worst_s = outcome.event.worst_s
     yield "as here" if worst_s is None else f"{worst_s:g} s"
     yield from (f"{number:,}" for number in (outcome.sent, outcome.failed_first, outcome.lost))
@@ -249,10 +249,10 @@ def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:.2f} s"
 
 
-def _notes(settings: Settings) -> list[str]:
+def _notes() -> list[str]:
     """Return the notes below the table."""
     usual_ttl_s, look_s = RegistryConfig().lease_ttl_s, ClientConfig().tail_s
-    here_s, usual_s = settings.lease_ttl_s + look_s, usual_ttl_s + look_s
+    here_s, usual_s = SETTINGS.lease_ttl_s + look_s, usual_ttl_s + look_s
     return [
         "noticed: the client's routes were right again. in use: the last use of a broker",
         "that died, or the first of one that came. pause: the longest time without a use",
@@ -261,7 +261,7 @@ def _notes(settings: Settings) -> list[str]:
         "  clients ask every 30 s, brokers register every 30 s, silence is noticed after",
         "  120 s. Here every event is measured once.",
         f"A lost host is noticed when its lease ends, here {here_s:g} s later at worst: leases last",
-        f"{settings.lease_ttl_s:g} s. By default that is {usual_s:g} s, and leases last {usual_ttl_s:g} s.",
+        f"{SETTINGS.lease_ttl_s:g} s. By default that is {usual_s:g} s, and leases last {usual_ttl_s:g} s.",
         "",
     ]
 
@@ -283,7 +283,7 @@ def _verdict(report: Report) -> Iterator[Text]:
 
 
 def _why_not_seen(outcome: Outcome) -> str:
-    if outcome.noticed_s is None or (outcome.client_s is None and outcome.event.happening.is_birth):
+    if outcome.noticed_s is None or (outcome.client_s is None and outcome.event.kind == "birth"):
         return f"within {outcome.event.deadline_s:g} s"
     if outcome.client_s is not None:
         return f"within {outcome.event.deadline_s:g} s: {outcome.client_s:.2f} s"

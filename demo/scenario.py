@@ -3,49 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 TOPIC: Final = "orders"
 BROKERS: Final = ("broker-a", "broker-b", "broker-c")
 
 
-class Happening(StrEnum):
-    """The kind of an event, which decides what is awaited afterwards and how it is measured."""
-
-    ALL_START = "all-start"
-    BROKER_KILLED = "broker-killed"
-    HOST_LOST = "host-lost"
-    STORE_STOPPED = "store-stopped"
-    STORE_EMPTY = "store-empty"
-    BROKER_BACK = "broker-back"
-    HOST_BACK = "host-back"
-
-    @property
-    def is_death(self) -> bool:
-        """Whether clients have to stop using a broker."""
-        return self in {Happening.BROKER_KILLED, Happening.HOST_LOST}
-
-    @property
-    def is_birth(self) -> bool:
-        """Whether clients should begin to use a broker."""
-        return self in {Happening.ALL_START, Happening.BROKER_BACK, Happening.HOST_BACK}
-
-    @property
-    def is_of_broker(self) -> bool:
-        """Whether it happens to brokers, and not to Redis."""
-        return self.is_death or self.is_birth
+Kind: TypeAlias = Literal["death", "birth", "outage"]
+"""What clients have to do: stop using a broker, begin to use one, or go on without Redis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One step of the demo."""
 
-    happening: Happening
+    name: str
+    """For programs."""
+
+    kind: Kind
     title: str
     short_title: str
     brokers: tuple[str, ...]
     """The brokers to which it happens."""
+
+    effect: str
+    """What is awaited."""
 
     deadline_s: float
     """An event whose effect the client does not show by then counts as not seen."""
@@ -79,6 +61,8 @@ class Settings:
 
 SETTINGS: Final = Settings()
 
+_GONE: Final = "gone from the client's routes"
+
 # The name server's figures add up the default timers of RocketMQ 5:
 # - A client asks for its routes every 30 s (pollNameServerInterval, MQClientInstance).
 # - A broker registers at its start, and then every 30 s (registerNameServerPeriod, BrokerController).
@@ -94,64 +78,78 @@ _BY_POLL: Final = "the broker registers at its start, clients poll every 30 s"
 
 SCENARIO: Final = (
     Event(
-        Happening.ALL_START,
+        "all-start",
+        "birth",
         "three brokers start, an agent beside each",
         "three brokers start",
         BROKERS,
+        "the client sends to broker-a, broker-b, broker-c",
         20.0,
         None,
         "asked at the first message, as here",
     ),
     Event(
-        Happening.BROKER_KILLED,
+        "broker-killed",
+        "death",
         "broker-b: its process is killed (kill -9)",
         "broker-b killed",
         ("broker-b",),
+        _GONE,
         5.0,
         _POLL_S,
         "the closed connection is noticed at once, clients poll every 30 s",
     ),
     Event(
-        Happening.HOST_LOST,
+        "host-lost",
+        "death",
         "broker-c: its host is lost, broker and agent at once",
         "broker-c's host lost",
         ("broker-c",),
+        _GONE,
         10.0,
         _IDLE_S + _POLL_S,
         "the silent connection is closed after 120 s, clients poll every 30 s",
     ),
     Event(
-        Happening.STORE_STOPPED,
+        "store-stopped",
+        "outage",
         "Redis is stopped",
         "Redis stopped",
         (),
+        "the client serves its routes from memory",
         5.0,
         None,
         "name server stopped: clients keep their routes, as here",
     ),
     Event(
-        Happening.STORE_EMPTY,
+        "store-empty",
+        "outage",
         "Redis comes back, empty",
         "Redis back, empty",
         (),
+        "all live brokers are registered again",
         8.0,
         _REGISTER_S,
         "name server restarted: it knows no route until brokers register, every 30 s",
     ),
     Event(
-        Happening.BROKER_BACK,
+        "broker-back",
+        "birth",
         "broker-b: its process is started again",
         "broker-b back",
         ("broker-b",),
+        "the client sends to broker-b",
         8.0,
         _POLL_S,
         _BY_POLL,
     ),
     Event(
-        Happening.HOST_BACK,
+        "host-back",
+        "birth",
         "broker-c: its host is back, broker and agent",
         "broker-c's host back",
         ("broker-c",),
+        "the client sends to broker-c",
         8.0,
         _POLL_S,
         _BY_POLL,

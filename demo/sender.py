@@ -11,7 +11,7 @@ from io import BufferedReader
 from time import monotonic
 from typing import Final, NamedTuple, Self
 
-from sharedroutes.client import RouteClient
+from sharedroutes.client import NoRoute, RouteClient
 from sharedroutes.registry import RegistryError
 
 from .scenario import TOPIC, Settings
@@ -109,6 +109,14 @@ class Sender:
             failed = False
         finally:
             self.tries.append(Try(message_id, number, broker_name, began_s, monotonic(), failed))
+
+
+def routed(client: RouteClient) -> set[str]:
+    """Return the brokers that a client would send to."""
+    try:
+        return {row.broker_name for row in client.route(TOPIC).queue_datas}
+    except NoRoute:
+        return set()
 
 
 class Connections:

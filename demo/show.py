@@ -10,12 +10,12 @@ from rich.console import Console, RenderableType
 
 from sharedroutes.client import RouteClient
 
-from .results import Observed
-from .scenario import BROKERS, Happening, Settings
+from .scenario import BROKERS, SETTINGS
 from .sender import Sender, Try
 from .timeline import FAILED, LEVELS, NOTHING, Timeline, coloured
 
 SLOT_S: Final = 0.5
+_FULL: Final = SETTINGS.messages_per_s * SLOT_S
 
 
 class Show(Timeline):
@@ -26,15 +26,10 @@ class Show(Timeline):
         f"{LEVELS} acknowledged in {SLOT_S:g} s  {FAILED} failed only  {NOTHING} nothing sent, or Redis down",
     )
 
-    def __init__(self, console: Console, settings: Settings) -> None:
+    def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._full = settings.messages_per_s * SLOT_S
         self._sender: Sender | None = None
         self._client: RouteClient | None = None
-
-    def seen(self, observed: Observed) -> None:
-        """Print the effect of an event."""
-        self.say(f"       {noticed(observed)}")
 
     def follow(self, sender: Sender, client: RouteClient) -> None:
         """Show this client from now on."""
@@ -42,7 +37,7 @@ class Show(Timeline):
 
     def _rows(self, first: int, last: int) -> Iterator[tuple[str, RenderableType]]:
         tries = self._sender.tries if self._sender else ()
-        for name, strip in cells(tries, self._began_s, self._full, first, last).items():
+        for name, strip in cells(tries, self._began_s, _FULL, first, last).items():
             yield name, coloured(strip)
         yield self._store_row(first, last)
         source = self._client.health().source if self._client else "none"
@@ -65,19 +60,3 @@ def cells(tries: Iterable[Try], began_s: float, full: float, first: int, last: i
         return FAILED if bad[key] else NOTHING
 
     return {name: "".join(cell((name, slot)) for slot in range(first, last + 1)) for name in BROKERS}
-
-
-def noticed(observed: Observed) -> str:
-    """Return the effect of an event in words."""
-    event, after_s = observed.event, observed.noticed_after_s
-    if after_s is None:
-        return f"NOT SEEN within {event.deadline_s:g} s"
-    if event.happening.is_death:
-        effect = "gone from the client's routes"
-    elif event.happening.is_birth:
-        effect = f"the client sends to {', '.join(event.brokers)}"
-    elif event.happening is Happening.STORE_STOPPED:
-        effect = "the client serves its routes from memory"
-    else:
-        effect = "all live brokers are registered again"
-    return f"{effect} after {after_s:.2f} s"

@@ -49,6 +49,13 @@ class Timeline(ABC):
         line = Text(f"{monotonic() - self._began_s:5.1f} s  {text}")
         self._console.print(line, soft_wrap=True, highlight=False)
 
+    def seen(self, effect: str, after_s: float | None, bound_s: float) -> None:
+        """Print how long it took until the effect of an event was there; None = longer than its bound."""
+        if after_s is None:
+            self.say(f"       NOT SEEN within {bound_s:g} s: {effect}")
+        else:
+            self.say(f"       {effect} after {after_s:.2f} s (at most {bound_s:g})")
+
     def store(self, *, up: bool) -> None:
         """Show from now on that Redis runs, or that it does not."""
         self._store_is_up.append((monotonic() - self._began_s, up))

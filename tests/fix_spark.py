@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from demo.small import SMALL
+from demo.pipeline import SMALL
 from sharedroutes.pipeline.errors import JavaMissing
 from sharedroutes.pipeline.session import SessionConfig, check_java, session
 

@@ -117,7 +117,7 @@ def to_json(report: Report) -> str:
 def _event(outcome: Outcome, start_s: float) -> dict[str, Any]:
     event, after_s = outcome.observed.event, outcome.observed.seen_after_s
     return {
-        "event": event.happening,
+        "event": event.name,
         "title": event.title,
         "at_s": round(outcome.observed.began_s - start_s, 2),
         "seen": after_s is not None,

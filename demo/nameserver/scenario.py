@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 TOPIC: Final = "orders"
@@ -18,26 +17,13 @@ RECEIVED_S: Final = 20.0
 """A message that is not received by then, when all has ended, is lost."""
 
 
-class Happening(StrEnum):
-    """The kind of an event, which decides what is awaited afterwards."""
-
-    BROKERS_START = "brokers-start"
-    TOPIC_MADE = "topic-made"
-    TRAFFIC_STARTS = "traffic-starts"
-    FRONT_KILLED = "front-killed"
-    FRONT_BACK = "front-back"
-    STORE_EMPTY = "store-empty"
-    BROKER_STOPPED = "broker-stopped"
-    BROKER_RESUMED = "broker-resumed"
-    BROKER_KILLED = "broker-killed"
-    BROKER_BACK = "broker-back"
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """One step of the demo."""
 
-    happening: Happening
+    name: str
+    """For programs; the stage knows by it what to do."""
+
     title: str
     short_title: str
     effect: str
@@ -55,7 +41,7 @@ class Event:
 
 SCENARIO: Final = (
     Event(
-        Happening.BROKERS_START,
+        "brokers-start",
         "two brokers of RocketMQ start; each is told of both fronts",
         "two brokers start",
         "both fronts list both brokers",
@@ -63,7 +49,7 @@ SCENARIO: Final = (
         "as here",
     ),
     Event(
-        Happening.TOPIC_MADE,
+        "topic-made",
         "mqadmin updateTopic makes the topic",
         "topic made",
         "both fronts have its route, with both brokers",
@@ -71,7 +57,7 @@ SCENARIO: Final = (
         "as here",
     ),
     Event(
-        Happening.TRAFFIC_STARTS,
+        "traffic-starts",
         "a Java producer and a Java consumer start",
         "clients start",
         "both brokers are sent to and received from",
@@ -79,7 +65,7 @@ SCENARIO: Final = (
         "as here",
     ),
     Event(
-        Happening.FRONT_KILLED,
+        "front-killed",
         "front-1 is killed (SIGKILL)",
         "front-1 killed",
         f"front-2 has kept the whole route for {FRONT_LIVES_S:g} s, and clients go on",
@@ -88,7 +74,7 @@ SCENARIO: Final = (
         FRONTS[0],
     ),
     Event(
-        Happening.FRONT_BACK,
+        "front-back",
         "front-1 is started again",
         "front-1 back",
         "its first answer has the whole route",
@@ -97,7 +83,7 @@ SCENARIO: Final = (
         FRONTS[0],
     ),
     Event(
-        Happening.STORE_EMPTY,
+        "store-empty",
         "Redis is killed and comes back, empty",
         "Redis back, empty",
         "the table is whole again, and the fronts have answered with the whole route all the while",
@@ -105,7 +91,7 @@ SCENARIO: Final = (
         "up to 30 s",
     ),
     Event(
-        Happening.BROKER_STOPPED,
+        "broker-stopped",
         "broker-b hangs (SIGSTOP): its connections stay open",
         "broker-b hangs",
         "out of the route at both fronts",
@@ -114,7 +100,7 @@ SCENARIO: Final = (
         BROKERS[1],
     ),
     Event(
-        Happening.BROKER_RESUMED,
+        "broker-resumed",
         "broker-b goes on (SIGCONT)",
         "broker-b goes on",
         "in the route again at both fronts, and sent to",
@@ -123,7 +109,7 @@ SCENARIO: Final = (
         BROKERS[1],
     ),
     Event(
-        Happening.BROKER_KILLED,
+        "broker-killed",
         "broker-a is killed (SIGKILL)",
         "broker-a killed",
         "out of the route at both fronts",
@@ -132,7 +118,7 @@ SCENARIO: Final = (
         BROKERS[0],
     ),
     Event(
-        Happening.BROKER_BACK,
+        "broker-back",
         "broker-a is started again",
         "broker-a back",
         "in the route again at both fronts, and sent to",

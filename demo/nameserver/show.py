@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ..timeline import LEVELS, NOTHING, Timeline, coloured
 from .front_watch import Answer, FrontWatch
-from .results import Observed
 from .scenario import BROKERS, MESSAGES_PER_S
 from .traffic import Said, Traffic
 
@@ -33,14 +32,6 @@ class Show(Timeline):
         super().__init__(console)
         self._watches: Sequence[FrontWatch] = ()
         self._traffic: Traffic | None = None
-
-    def seen(self, observed: Observed) -> None:
-        """Print the effect of an event."""
-        event, after_s = observed.event, observed.seen_after_s
-        if after_s is None:
-            self.say(f"       NOT SEEN within {event.bound_s:g} s: {event.effect}")
-        else:
-            self.say(f"       {event.effect} after {after_s:.2f} s (at most {event.bound_s:g})")
 
     def follow(self, watches: Sequence[FrontWatch], traffic: Traffic | None = None) -> None:
         """Show these fronts and clients from now on."""

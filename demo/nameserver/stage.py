@@ -26,7 +26,6 @@ from .scenario import (
     SCENARIO,
     TOPIC,
     Event,
-    Happening,
 )
 from .show import Show
 from .traffic import Traffic
@@ -85,26 +84,26 @@ class Stage:
         self._show.say(event.title)
         began_s = monotonic()
         seen_s = self._patience.until(self._act(event), event.bound_s)
-        observed = Observed(event, began_s, None if seen_s is None else seen_s - began_s)
-        self._show.seen(observed)
+        after_s = None if seen_s is None else seen_s - began_s
+        self._show.seen(event.effect, after_s, event.bound_s)
         self._patience.until(lambda: False, _CALM_S)
-        return observed
+        return Observed(event, began_s, after_s)
 
     def _act(self, event: Event) -> _Effect:
         """Carry out an event; return what tells whether its effect is there."""
-        acts: dict[Happening, Callable[[str, float], _Effect]] = {
-            Happening.BROKERS_START: self._start_brokers,
-            Happening.TOPIC_MADE: self._make_topic,
-            Happening.TRAFFIC_STARTS: self._start_traffic,
-            Happening.FRONT_KILLED: self._kill_front,
-            Happening.FRONT_BACK: self._start_front_again,
-            Happening.STORE_EMPTY: self._empty_store,
-            Happening.BROKER_STOPPED: self._stop_broker,
-            Happening.BROKER_RESUMED: self._resume_broker,
-            Happening.BROKER_KILLED: self._kill_broker,
-            Happening.BROKER_BACK: self._start_broker_again,
+        acts: dict[str, Callable[[str, float], _Effect]] = {
+            "brokers-start": self._start_brokers,
+            "topic-made": self._make_topic,
+            "traffic-starts": self._start_traffic,
+            "front-killed": self._kill_front,
+            "front-back": self._start_front_again,
+            "store-empty": self._empty_store,
+            "broker-stopped": self._stop_broker,
+            "broker-resumed": self._resume_broker,
+            "broker-killed": self._kill_broker,
+            "broker-back": self._start_broker_again,
         }
-        return acts[event.happening](event.about, monotonic())
+        return acts[event.name](event.about, monotonic())
 
     def _start_brokers(self, *_: object) -> _Effect:
         for name in BROKERS:

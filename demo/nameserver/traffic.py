@@ -49,10 +49,6 @@ class Traffic:
         """Whether the process is gone."""
         return self._process.poll() is not None
 
-    def count(self, what: str, since_s: float, until_s: float) -> int:
-        """Return how often something was said in a time of the monotonic clock."""
-        return sum(one.what == what and since_s <= one.at_s < until_s for one in self.said)
-
     def has_used(self, brokers: frozenset[str], since_s: float, *whats: str) -> bool:
         """Whether each of the brokers has done each of these things since a time of the monotonic clock."""
         found = {(one.what, one.rest) for one in self.said if one.at_s >= since_s}
@@ -60,14 +56,10 @@ class Traffic:
 
     def lost(self) -> set[int]:
         """Return the messages that a broker has acknowledged, and the consumer has not received."""
-        return self._ids("sent") - self._ids("received")
-
-    def failed(self) -> list[Said]:
-        """Return the sends that have failed after all attempts."""
-        return [one for one in self.said if one.what == "failed"]
-
-    def _ids(self, what: str) -> set[int]:
-        return {one.message_id for one in self.said if one.what == what}
+        sent, received = (
+            {one.message_id for one in self.said if one.what == what} for what in ("sent", "received")
+        )
+        return sent - received
 
     def _read(self) -> None:
         if self._process.stdout is None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from demo.results import Log, Observed
-from demo.scenario import SCENARIO, Event, Happening
+from demo.scenario import SCENARIO, Event
 from demo.sender import Message, Try
 
 
-def event(happening: Happening) -> Event:
-    """Return the event of the demo in which this happens."""
-    (found,) = (one for one in SCENARIO if one.happening is happening)
+def event(name: str) -> Event:
+    """Return the event of the demo with this name."""
+    (found,) = (one for one in SCENARIO if one.name == name)
     return found
 
 
 def observed(
-    happening: Happening,
+    name: str,
     at_s: float,
     noticed_s: float | None,
     live: Iterable[str] = (),
     began_s: float | None = None,
 ) -> Observed:
     """Return an event that began at `at_s` unless said otherwise."""
-    return Observed(event(happening), at_s if began_s is None else began_s, at_s, noticed_s, frozenset(live))
+    return Observed(event(name), at_s if began_s is None else began_s, at_s, noticed_s, frozenset(live))
 
 
 def try_of(message_id: int, broker: str, at_s: float, *, number: int = 1, failed: bool = False) -> Try:

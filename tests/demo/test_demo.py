@@ -114,7 +114,7 @@ def test_every_event_is_seen_no_message_is_lost_and_nothing_is_left(folder: Path
     assert report["ok"], told
     assert report["messages"]["lost"] == 0
     assert report["messages"]["sent"] == sum(event["messages"] for event in report["events"])
-    assert [event["event"] for event in report["events"]] == [event.happening for event in SCENARIO]
+    assert [event["event"] for event in report["events"]] == [event.name for event in SCENARIO]
     assert all(event["seen"] for event in report["events"])
     assert report["duration_s"] < DEMO_S
     assert all(event.title in told for event in SCENARIO)

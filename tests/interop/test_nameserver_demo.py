@@ -30,7 +30,7 @@ def test_every_event_is_seen_no_send_fails_and_no_message_is_lost(tmp_path: Path
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(report.read_text())
-    assert [event["event"] for event in found["events"]] == [event.happening for event in SCENARIO]
+    assert [event["event"] for event in found["events"]] == [event.name for event in SCENARIO]
     assert all(event["seen_after_s"] <= event["bound_s"] for event in found["events"])
     assert found["messages"]["sent"] == found["messages"]["received"] > 0
     assert found["messages"]["lost"] == found["messages"]["failed"] == 0
