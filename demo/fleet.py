@@ -11,24 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .processes import DemoFailed, ProcessGroup, free_ports, kill, last_lines, listens
+from .nameserver.rocketmq import write_broker_conf
+from .processes import LOOPBACK, DemoFailed, ProcessGroup, free_ports, kill, last_lines, listens
 from .scenario import BROKERS, SETTINGS, TOPIC
 
 _BROKER: Final = Path(__file__).with_name("stand_in_broker.py")
-
-_CLUSTER: Final = "DefaultCluster"
-_CONF: Final = """\
-brokerClusterName={cluster}
-brokerName={name}
-brokerId=0
-brokerIP1=127.0.0.1
-brokerIP2=127.0.0.1
-listenPort={port}
-storePathRootDir={store}
-brokerRole=ASYNC_MASTER
-flushDiskType=ASYNC_FLUSH
-autoCreateTopicEnable=true
-"""
 
 
 @dataclass(slots=True)
@@ -128,11 +115,10 @@ def _ids(journal: Path) -> frozenset[int]:
 
 def _write_files(folder: Path, name: str, port: int) -> None:
     """Write broker.conf, and topics.json in the form that a broker writes (RocketMQ 5.3)."""
-    store = folder / "store"
-    (store / "config").mkdir(parents=True)
-    (folder / "broker.conf").write_text(
-        _CONF.format(cluster=_CLUSTER, name=name, port=port, store=store), encoding="utf-8"
-    )
+    config = folder / "store" / "config"
+    config.mkdir(parents=True)
+    settings = {"brokerName": name, "brokerIP2": LOOPBACK, "autoCreateTopicEnable": "true"}
+    write_broker_conf(folder, (port, port + 1), settings)
     topics = [
         _topic(TOPIC, 4),
         _topic("payments", 2),
@@ -147,7 +133,7 @@ def _write_files(folder: Path, name: str, port: int) -> None:
     version = {"counter": len(topics), "stateVersion": 0, "timestamp": time.time_ns() // 1_000_000}
     table = {topic["topicName"]: topic for topic in topics}
     text = json.dumps({"dataVersion": version, "topicConfigTable": table}, indent="\t")
-    (store / "config" / "topics.json").write_text(text, encoding="utf-8")
+    (config / "topics.json").write_text(text, encoding="utf-8")
 
 
 def _topic(name: str, queues: int, perm: int = 6) -> dict[str, Any]:

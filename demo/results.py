@@ -9,21 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sharedroutes import __version__
 from sharedroutes.client import ClientConfig
 from sharedroutes.registry import RegistryConfig
 
+from .command import event_table, first_of
 from .scenario import SETTINGS, Event
 from .sender import Message, Try
-
-_MAX_LOSSES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +225,8 @@ def _rounded(seconds: float | None) -> float | None:
 
 def summary(report: Report) -> RenderableType:
     """Return a line for each event, the meaning of its figures, and the verdict; 80 columns wide."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("what the client saw", no_wrap=True)
-    for header in ("noticed", "in use", "pause", "RocketMQ*", "sent", "retried", "lost"):
-        table.add_column(header, justify="right", no_wrap=True)
+    figures = ("noticed", "in use", "pause", "RocketMQ*", "sent", "retried", "lost")
+    table = event_table("what the client saw", *figures)
     for outcome in report.outcomes:
         table.add_row(outcome.event.short_title, *_figures(outcome), style="" if outcome.seen else "bold red")
     return Group("", table, "", *map(Text, _notes()), *_verdict(report))
@@ -277,9 +273,7 @@ def _verdict(report: Report) -> Iterator[Text]:
     for one in report.outcomes:
         if not one.seen:
             yield Text(f"  {one.event.short_title}: NOT SEEN {_why_not_seen(one)}")
-    yield from (Text(f"  {loss}") for loss in report.losses[:_MAX_LOSSES])
-    if len(report.losses) > _MAX_LOSSES:
-        yield Text(f"  and {len(report.losses) - _MAX_LOSSES} more")
+    yield from first_of(report.losses)
 
 
 def _why_not_seen(outcome: Outcome) -> str:

@@ -9,16 +9,14 @@ from typing import Any, Final, Self
 
 import orjson
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sharedroutes import __version__
 
+from ..command import event_table, first_of
 from .rocketmq import RELEASE
 from .scenario import RECEIVED_S, Event
 from .traffic import Said
-
-_MAX_FAILURES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +130,8 @@ def _event(outcome: Outcome, start_s: float) -> dict[str, Any]:
 
 def summary(report: Report) -> RenderableType:
     """Return a line for each event, the meaning of its figures, and the verdict; 80 columns wide."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("what happened", no_wrap=True)
-    for header in ("seen after", "at most", "RocketMQ*", "sent", "failed", "received"):
-        table.add_column(header, justify="right", no_wrap=True)
+    figures = ("seen after", "at most", "RocketMQ*", "sent", "failed", "received")
+    table = event_table("what happened", *figures)
     for one in report.outcomes:
         event, after_s = one.observed.event, one.observed.seen_after_s
         seen = "NOT SEEN" if after_s is None else f"{after_s:.2f} s"
@@ -170,6 +166,4 @@ def _verdict(report: Report) -> Iterator[Text]:
         if one.observed.seen_after_s is None:
             event = one.observed.event
             yield Text(f"  {event.short_title}: NOT SEEN within {event.bound_s:g} s: {event.effect}")
-    yield from (Text(f"  {failure}") for failure in report.failures[:_MAX_FAILURES])
-    if len(report.failures) > _MAX_FAILURES:
-        yield Text(f"  and {len(report.failures) - _MAX_FAILURES} more")
+    yield from first_of(report.failures)
