@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..daemon.status_page.model import FACTS, Cell, Fault, Process, Section, Table, Tile
-from ..daemon.status_page.words import length, number
+from ..daemon.status_page.model import FACTS, Cell, Fault, Process, Section, Table, Tile, length, number
 from ..registry.wording import counted
 from .status import ProcessStatus
 

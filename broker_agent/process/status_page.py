@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ...daemon.status_page.model import Cell, Fault, Level, Process, Section, Table, Tile
-from ...daemon.status_page.words import cut, length, number
+from ...daemon.status_page.model import Cell, Fault, Level, Process, Section, Table, Tile, cut, length, number
 from ...registry.wording import counted
 from ..planner.status import AgentStatus, Phase
 from .process_status import ProcessStatus

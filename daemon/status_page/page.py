@@ -9,9 +9,8 @@ from typing import Final
 from ...registry.plans.changes import order
 from ...registry.plans.overview import Overview
 from ...registry.wording import counted
-from .model import Cell, Fault, Level, Page, Process, Section, Table, Tile
+from .model import Cell, Fault, Level, Page, Process, Section, Table, Tile, ago, cut, length, names
 from .registry_sections import sections
-from .words import ago, cut, length, names
 
 _MOST_FAULTS: Final = 50
 

@@ -8,8 +8,7 @@ from typing import Final
 from ...registry.model import MASTER_ID, Change, ChangeKind, Group, QueueData
 from ...registry.plans.changes import order
 from ...registry.plans.overview import Names, Overview
-from .model import FACTS, Cell, Level, Section, Table
-from .words import ago, cut, length, names, number
+from .model import FACTS, Cell, Level, Section, Table, ago, cut, length, names, number
 
 _MOST_REPLICAS: Final = 5
 """Of a broker: RocketMQ's have two or three."""
