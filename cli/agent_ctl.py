@@ -109,11 +109,8 @@ def master(agent: _Agent, broker: str | None, output: str) -> None:
     found = [one for one in agent.status()["brokers"] if _is_meant(one, broker)]
     if broker is not None and not found:
         raise click.ClickException(f"{broker}: the agent does not manage it")
-    if output != "table":
-        print_records(output, [{key: one[key] for key in _MASTER_FIELDS} for one in found])
-    else:
-        for one in found:
-            click.echo(f"{one['name']}: {_master(one)}")
+    records = ({key: one[key] for key in _MASTER_FIELDS} for one in found)
+    print_records(output, records, (f"{one['name']}: {_master(one)}" for one in found))
     sys.exit(int(any(one["role"] != "master" and not one["master_address"] for one in found)))
 
 
@@ -175,11 +172,7 @@ def resume(agent: _Agent, broker: str | None, output: str) -> None:
 def reload(agent: _Agent, output: str) -> None:
     """Make the agent read all its files anew; exit with 1 when something could not be applied."""
     problems = json.loads(agent.ask("POST", "/reload"))["problems"]
-    if output != "table":
-        print_records(output, [{"problem": problem} for problem in problems])
-    else:
-        for problem in problems:
-            click.echo(problem)
+    print_records(output, ({"problem": problem} for problem in problems), problems)
     sys.exit(1 if problems else 0)
 
 
@@ -216,10 +209,8 @@ class _Agent:
         """Tell the agent to do something, and with `timeout_s` wait until the brokers are out."""
         query = urlencode({**({"broker": broker} if broker else {}), **parameters})
         names: list[str] = json.loads(self.ask("POST", f"/{action}?{query}"))["brokers"]
-        if output != "table":
-            print_records(output, [{"action": action, "name": name} for name in names])
-        else:
-            click.echo(f"{action}: {', '.join(names)}")
+        records = ({"action": action, "name": name} for name in names)
+        print_records(output, records, (f"{action}: {', '.join(names)}",))
         if timeout_s is not None:
             self._until_out(names, timeout_s)
 

@@ -13,7 +13,7 @@ from ..daemon.printing import Record, Records, iso, shown, terminal_columns, wra
 from ..registry import Change, ChangeKind, ChangePage, Reset, RouteStore, StoreUnavailable
 from ..registry.acl import Role
 from ..registry.codec import encode_change
-from ..registry.past import MOST_NAMES, told
+from ..registry.past import MOST_NAMES, ms_of, place_of, told
 from ..registry.plans import ORIGIN
 from .store_options import with_store
 
@@ -113,14 +113,10 @@ def _print_page(page: ChangePage, show: _Show, until: str | None = None) -> bool
     for error in page.corrupt:
         click.echo(f"cannot be read: {error}", err=True)
     for change in page.changes:
-        if until is not None and _order(change.change_id) > _order(until):
+        if until is not None and place_of(change.change_id) > place_of(until):
             return False
         show(change)
     return True
-
-
-def _order(change_id: str) -> tuple[int, ...]:
-    return tuple(map(int, change_id.split("-")))
 
 
 def _record(change: Change) -> Record:
@@ -128,7 +124,7 @@ def _record(change: Change) -> Record:
 
 
 def _print_row(change: Change) -> None:
-    when = iso(int(change.change_id.partition("-")[0]))
+    when = iso(ms_of(change))
     most = None if terminal_columns() is None else MOST_NAMES
     subject, details = shown(subject_of(change)), shown(details_of(change, most))
     head = _line(change.change_id, when, change.kind, subject)

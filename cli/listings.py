@@ -1,20 +1,21 @@
-"""`topics`, `routes` and `brokers`: what the registry holds now, in RocketMQ's terms."""
+"""`topics`, `routes`, `brokers`, `clusters` and `leases`: what the registry holds now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import click
 
-from ..daemon.printing import iso
+from ..daemon.printing import iso, print_records
 from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
 from . import records
 from .known_names import cluster_names, topic_names
 from .store_options import with_store
-from .tables import show
+from .tables import Cell, print_table, show
 
 _UNKNOWN: Final = "unknown"
 _WRITE_PERMISSION: Final = "write permission"
@@ -33,7 +34,7 @@ _WRITE_PERMISSION: Final = "write permission"
 def topics(store: RouteStore, output: str, cluster: str | None, kind: str) -> None:
     """List the topics of the live brokers."""
     found = store.topics(cluster, TopicKind(kind))
-    show(output, [{"topic": topic} for topic in found], ("topic",), ((topic,) for topic in found))
+    show(output, [{"topic": topic} for topic in found], {"topic": "topic"})
 
 
 @click.command()
@@ -46,10 +47,11 @@ def routes(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
     """
     lookup = store.lookup(names)
     found = lookup.routes()
-    if found or output != "table":
+    if output != "table":
+        print_records(output, map(_route_data, found.values()))
+    elif found:
         columns = ("topic", "broker", "read queues", "write queues", "perm", "id", "address")
-        rows = (row for route in found.values() for row in _route_rows(route))
-        show(output, map(_route_data, found.values()), columns, rows)
+        print_table(columns, (row for route in found.values() for row in _route_rows(route)))
     problems = [str(error) for error in lookup.corrupt]
     problems += [f"no live broker holds {topic!r}" for topic in dict.fromkeys(names) if topic not in found]
     if problems:
@@ -107,22 +109,19 @@ def brokers(store: RouteStore, output: str, *, everything: bool) -> None:
     stream does not reach that far back.
     """
     if everything:
-        _print_all(store, output)
-    else:
-        _print_live(store, output)
-
-
-def _print_live(store: RouteStore, output: str) -> None:
+        show(output, map(_entry, _replicas(store)), _REPLICA)
+        return
     found = store.brokers()
+    if output != "table":
+        print_records(output, map(_broker_data, found))
+        return
     rows = (
         (broker.cluster, broker.broker_name, str(broker_id), address, _may_be_written(broker))
         for broker in found
         for broker_id, address in sorted(broker.broker_addrs.items())
     )
-    columns = ("cluster", "broker", "id", "address", _WRITE_PERMISSION)
-    show(output, [_broker_data(broker) for broker in found], columns, rows)
-    if output == "table":
-        _print_hidden(store.run(roster(store.keys, since=False)).found)
+    print_table(("cluster", "broker", "id", "address", _WRITE_PERMISSION), rows)
+    _print_hidden(store.run(roster(store.keys, since=False)).found)
 
 
 def _may_be_written(broker: BrokerData) -> str:
@@ -133,50 +132,23 @@ def _may_be_written(broker: BrokerData) -> str:
 
 def _print_hidden(entries: Iterable[Replica]) -> None:
     """Print the number of hidden replicas on standard error, so that the table is all on standard output."""
-    count = {state: sum(entry.state is state for entry in entries) for state in ReplicaState}
-    if not any(count.values()):
+    count = Counter(entry.state for entry in entries)
+    if not count:
         click.echo("no broker was ever registered here: see --redis and --namespace", err=True)
     hidden = [f"{count[state]} {state}" for state in (ReplicaState.DEAD, ReplicaState.OUT) if count[state]]
     if hidden:
         click.echo(f"not shown: {', '.join(hidden)}; `brokers --all` lists them", err=True)
 
 
-def _print_all(store: RouteStore, output: str) -> None:
-    found = store.run(roster(store.keys))
+def _replicas(store: RouteStore, *, since: bool = True) -> list[Replica]:
+    """Return all replicas; prints what is corrupt."""
+    found = store.run(roster(store.keys, since=since))
     for error in found.corrupt:
         click.echo(f"corrupt: {error}", err=True)
-    columns = ("cluster", "broker", "id", "address", "state", "since", "why", "lease", "topics", "zone")
-    rows = map(_row, found.found)
-    show(output, [_entry_data(entry) for entry in found.found], (*columns, _WRITE_PERMISSION), rows)
+    return found.found
 
 
-def _row(entry: Replica) -> tuple[str, ...]:
-    is_live = entry.state is ReplicaState.LIVE
-    return (
-        entry.cluster or _UNKNOWN,
-        entry.broker_name,
-        str(entry.broker_id),
-        entry.address or _UNKNOWN,
-        entry.state,
-        iso(entry.since_ms),
-        "-" if is_live else entry.reason or _UNKNOWN,
-        _lease(entry) if is_live else "none",
-        str(entry.topics),
-        entry.zone_name or ("-" if is_live else _UNKNOWN),
-        "wiped" if entry.wiped else "yes",
-    )
-
-
-def _lease(entry: Replica) -> str:
-    """Return the age of the lease, and the time until it ends."""
-    left_ms, ttl_ms = entry.left_ms, entry.lease_ttl_ms
-    if left_ms is None:
-        return _UNKNOWN
-    age = "" if ttl_ms is None else f"renewed {max(ttl_ms - left_ms, 0) / 1_000:.1f} s ago, "
-    return f"{age}ends in {left_ms / 1_000:.1f} s"
-
-
-def _entry_data(entry: Replica) -> records.ReplicaEntry:
+def _entry(entry: Replica) -> records.ReplicaEntry:
     return {
         "cluster": entry.cluster,
         "brokerName": entry.broker_name,
@@ -191,3 +163,130 @@ def _entry_data(entry: Replica) -> records.ReplicaEntry:
         "zoneName": entry.zone_name,
         "writePermWiped": entry.wiped,
     }
+
+
+def _lease_age(entry: records.ReplicaEntry) -> str:
+    """Return the age of the lease, and the time until it ends."""
+    left_ms, ttl_ms = entry["leaseLeftMs"], entry["leaseTtlMs"]
+    if entry["state"] is not ReplicaState.LIVE:
+        return "none"
+    if left_ms is None:
+        return _UNKNOWN
+    age = "" if ttl_ms is None else f"renewed {_seconds(max(ttl_ms - left_ms, 0))} ago, "
+    return f"{age}ends in {_seconds(left_ms)}"
+
+
+def _seconds(ms: int | None) -> str:
+    return _UNKNOWN if ms is None else f"{ms / 1_000:.1f} s"
+
+
+_REPLICA: Final[Mapping[str, Cell]] = {
+    "cluster": lambda entry: entry["cluster"] or _UNKNOWN,
+    "broker": "brokerName",
+    "id": "brokerId",
+    "address": lambda entry: entry["address"] or _UNKNOWN,
+    "state": "state",
+    "since": lambda entry: iso(entry["sinceMs"]),
+    "why": lambda entry: "-" if entry["state"] is ReplicaState.LIVE else entry["reason"] or _UNKNOWN,
+    "lease": _lease_age,
+    "topics": "topics",
+    "zone": lambda entry: entry["zoneName"] or ("-" if entry["state"] is ReplicaState.LIVE else _UNKNOWN),
+    _WRITE_PERMISSION: lambda entry: "wiped" if entry["writePermWiped"] else "yes",
+}
+
+
+@click.command()
+@with_store(Role.READER)
+def clusters(store: RouteStore, output: str) -> None:
+    """List the clusters with their brokers, and what is out of order in each.
+
+    A broker is without a master when only slaves of it live: then nobody can write to it.
+    """
+    by_cluster = defaultdict[str, list[Replica]](list)
+    for entry in _replicas(store, since=False):
+        by_cluster[entry.cluster].append(entry)
+    found = [
+        _cluster(name, by_cluster[name], len(store.topics(name)) if name else 0)
+        for name in sorted(by_cluster)
+    ]
+    show(output, found, _CLUSTER)
+
+
+def _cluster(name: str, entries: Sequence[Replica], topics: int) -> records.Cluster:
+    count = Counter(entry.state for entry in entries)
+    return {
+        "cluster": name,
+        "brokerNames": sorted({entry.broker_name for entry in entries}),
+        "liveReplicas": count[ReplicaState.LIVE],
+        "deadReplicas": count[ReplicaState.DEAD],
+        "withdrawnReplicas": count[ReplicaState.OUT],
+        "withoutMaster": headless(entries),
+        "writePermWiped": sorted({entry.broker_name for entry in entries if entry.wiped}),
+        "topics": topics,
+    }
+
+
+def headless(replicas: Iterable[Replica]) -> list[str]:
+    """Return the brokers of which only slaves live, by name."""
+    live = defaultdict[str, set[int]](set)
+    for entry in replicas:
+        if entry.state is ReplicaState.LIVE:
+            live[entry.broker_name].add(entry.broker_id)
+    return sorted(name for name, ids in live.items() if MASTER_ID not in ids)
+
+
+_CLUSTER: Final[Mapping[str, Cell]] = {
+    "cluster": lambda entry: entry["cluster"] or _UNKNOWN,
+    "brokers": lambda found: len(found["brokerNames"]),
+    "live": "liveReplicas",
+    "dead": "deadReplicas",
+    "out": "withdrawnReplicas",
+    "topics": "topics",
+    "without master": "withoutMaster",
+    "wiped": "writePermWiped",
+}
+
+
+@click.command()
+@click.option("--cluster", shell_complete=cluster_names, help="Only of this cluster's brokers.")
+@with_store(Role.READER)
+def leases(store: RouteStore, output: str, cluster: str | None) -> None:
+    """List the leases that run, the one that ends first at the top.
+
+    The holder is an agent (or a program that registers its broker itself), or the fronts, to which the broker
+    is connected. `lasts` is unknown when the change stream does not reach back to the registration.
+    """
+    entries = [
+        entry
+        for entry in _replicas(store)
+        if entry.state is ReplicaState.LIVE and cluster in (None, entry.cluster)
+    ]
+    entries.sort(key=lambda entry: (entry.left_ms is None, entry.left_ms, entry.broker_name, entry.broker_id))
+    show(output, map(_lease, entries), _LEASE)
+
+
+def _lease(entry: Replica) -> records.Lease:
+    return {
+        "cluster": entry.cluster,
+        "brokerName": entry.broker_name,
+        "brokerId": entry.broker_id,
+        "address": entry.address,
+        "epoch": entry.epoch,
+        "holder": "fronts" if entry.is_joint else "agent",
+        "leaseTtlMs": entry.lease_ttl_ms,
+        "leaseLeftMs": entry.left_ms,
+        "leaseEndsMs": entry.ends_ms,
+    }
+
+
+_LEASE: Final[Mapping[str, Cell]] = {
+    "cluster": "cluster",
+    "broker": "brokerName",
+    "id": "brokerId",
+    "address": "address",
+    "ends in": lambda lease: _seconds(lease["leaseLeftMs"]),
+    "ends at": lambda lease: iso(lease["leaseEndsMs"]),
+    "lasts": lambda lease: _seconds(lease["leaseTtlMs"]),
+    "holder": "holder",
+    "epoch": lambda lease: _UNKNOWN if lease["epoch"] is None else lease["epoch"],
+}

@@ -51,7 +51,7 @@ COMMANDS: Final = {
     "before": Place(".history", "before", "List what changed before a time, worst first."),
     "brokers": Place(".listings", "brokers", "List the live brokers, or all."),
     "changes": Place(".changes", "changes", "List the changes of the registry, or follow them."),
-    "clusters": Place(".roster", "clusters", "List the clusters, and what is out of order in them."),
+    "clusters": Place(".listings", "clusters", "List the clusters, and what is out of order in them."),
     "completion": Place(
         ".completion", "completion", "Print a script that completes words in your shell.", ()
     ),
@@ -70,7 +70,7 @@ COMMANDS: Final = {
     "import": Place(".maintenance", "import_", "Read an exported registry."),
     "json-schema": Place(".json_schema", "json_schema", "Print the JSON Schema of what a command prints."),
     "kv": Place(".operators", "kv", "Read and write the key-value store."),
-    "leases": Place(".roster", "leases", "List the leases, the next to end first."),
+    "leases": Place(".listings", "leases", "List the leases, the next to end first."),
     "lift": Place(".operators", "lift", "Give brokers back their write permission."),
     "nameserver": Place(
         "..nameserver.command",
@@ -81,14 +81,14 @@ COMMANDS: Final = {
     "pipeline": Place(
         ".pipeline.group", "pipeline", "Keep the registry's history and report on it, with Spark.", ("spark",)
     ),
-    "profiles": Place(".profile_list", "profiles", "List the named registries of your profiles."),
+    "profiles": Place(".profiles", "profiles", "List the named registries of your profiles."),
     "rebuild": Place(".maintenance", "rebuild", "Repair what `verify` finds."),
     "routes": Place(".listings", "routes", "Show which brokers hold a topic, and where."),
     "table": Place(".history", "table", "Show which brokers had which topics at a time."),
     "topics": Place(".listings", "topics", "List the topics of the live brokers."),
     "verify": Place(".maintenance", "verify", "Check the registry for inconsistencies."),
     "watch": Place(
-        ".watch.command",
+        ".watch.app",
         "watch",
         "Show brokers, topics, changes and faults as they are now.",
         ("cli", "watch"),

@@ -23,6 +23,7 @@ from ..registry.health.findings import HealthReport, Severity
 from ..registry.plans.export_import import ImportSummary
 from ..registry.plans.repair.differences import Difference
 from ..registry.store_parts import OnProgress
+from ..registry.wording import counted
 from .store_options import with_store
 from .tables import print_table
 
@@ -137,7 +138,7 @@ def verify(store: RouteStore, output: str) -> None:
             mark = "" if found.mendable else "; rebuild cannot mend it"
             _print(output, records, f"{found.kind}: {found}{mark}", _fields(found))
     if output == "table":
-        click.echo(f"{count or 'no'} difference{'' if count == 1 else 's'}")
+        click.echo(counted(count, "difference") if count else "no differences")
     sys.exit(1 if count else 0)
 
 

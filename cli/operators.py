@@ -9,6 +9,7 @@ import click
 from ..daemon.printing import say
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
+from . import records
 from .known_names import broker_names, cluster_names, topic_names
 from .root import Group
 from .store_options import with_store
@@ -47,15 +48,14 @@ def forget(store: RouteStore, output: str, names: tuple[str, ...]) -> None:
 
 def _change_each(names: Iterable[str], change: Callable[[str], int], output: str) -> None:
     """Change one broker after the other; print the number of its topics, and name all problems at the end."""
-    done: dict[str, int] = {}
+    done: list[records.ChangedBroker] = []
     problems: list[str] = []
     for name in names:
         try:
-            done[name] = change(name)
+            done.append({"brokerName": name, "topics": change(name)})
         except (BrokerOwned, NotFound, StaleEpoch) as error:
             problems.append(str(error))
-    records = [{"brokerName": name, "topics": count} for name, count in done.items()]
-    show(output, records, ("broker", "topics"), ((name, str(count)) for name, count in done.items()))
+    show(output, done, {"broker": "brokerName", "topics": "topics"})
     if problems:
         raise click.ClickException("; ".join(problems))
 
@@ -71,7 +71,7 @@ def delete_topic(store: RouteStore, output: str, topic: str, cluster: str | None
     within a heartbeat: delete the topic on that broker (mqadmin deleteTopic), and its agent removes it here.
     """
     brokers = store.admin.delete_topic(topic, cluster)
-    show(output, [{"brokerName": name} for name in brokers], ("broker",), ((name,) for name in brokers))
+    show(output, [{"brokerName": name} for name in brokers], {"broker": "brokerName"})
     if not brokers:
         raise click.ClickException(f"no broker{f' of cluster {cluster!r}' if cluster else ''} has {topic!r}")
     live = [broker.broker_name for broker in store.brokers() if broker.broker_name in brokers]
@@ -130,11 +130,11 @@ def _list(store: RouteStore, output: str, namespace_: str | None) -> None:
     """List the namespaces, or the keys and values of one."""
     if namespace_ is None:
         names = store.kv.namespaces()
-        show(output, [{"namespace": name} for name in names], ("namespace",), ((name,) for name in names))
+        show(output, [{"namespace": name} for name in names], {"namespace": "namespace"})
         return
     found = store.kv.entries(namespace_)
-    pairs = sorted((found or {}).items())
+    pairs = [{"key": key, "value": value} for key, value in sorted((found or {}).items())]
     if found is not None or output != "table":
-        show(output, [{"key": key, "value": value} for key, value in pairs], ("key", "value"), pairs)
+        show(output, pairs, {"key": "key", "value": "value"})
     if found is None:
         raise click.ClickException(f"there is no namespace {namespace_!r}")

@@ -1,4 +1,4 @@
-"""Profiles: named registries in a file, whose values are the defaults of a command's options."""
+"""Profiles: named registries in a file, whose values are the defaults of a command's options; `profiles`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from urllib.parse import quote
 import click
 
 from ..daemon.option import masked, nearest
+from ..daemon.printing import output_option
 from ..registry import RegistryConfig
 
 _OTHERS: Final = 0o077
@@ -186,3 +187,35 @@ profile_option: Final = click.option(
     callback=_use,
     help="A profile of ~/.config/sharedroutes/profiles.toml.  [default: the one that the file names]",
 )
+
+
+@click.command("profiles")
+@output_option
+def profiles(output: str) -> None:
+    """List the profiles of ~/.config/sharedroutes/profiles.toml; the default one is marked with `*`."""
+    from .tables import Cell, show  # noqa: PLC0415 - it needs rich, and other commands with profiles do not
+
+    try:
+        found = load(profiles_file(os.environ))
+    except BadProfile as error:
+        raise click.ClickException(str(error)) from error
+    entries = [
+        {
+            "profile": name,
+            "isDefault": name == found.default,
+            "redis": masked(profile.redis),
+            "namespace": profile.namespace,
+            "agents": [*profile.agents],
+            "fronts": [*profile.fronts],
+        }
+        for name, profile in sorted(found.named.items())
+    ]
+    columns: dict[str, Cell] = {
+        "": lambda entry: "*" if entry["isDefault"] else "",
+        "profile": "profile",
+        "redis": lambda entry: entry["redis"] or "-",
+        "namespace": "namespace",
+        "agents": "agents",
+        "fronts": "fronts",
+    }
+    show(output, entries, columns)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 
 from ..daemon.option import nearest
-from ..daemon.printing import iso, print_records
+from ..daemon.printing import iso
 from ..registry.history import (
     Before,
     BrokerHistory,
@@ -22,7 +22,7 @@ from ..registry.history import (
 )
 from .known_names import broker_names, topic_names
 from .root import Group
-from .tables import print_table
+from .tables import Cell, show, text
 from .times import TIME, Moment
 
 Make: TypeAlias = Callable[..., Question]
@@ -165,21 +165,12 @@ def print_answer(output: str, columns: Sequence[Column], rows: Iterable[Row]) ->
     """Print the rows of an answer."""
     names = [column.name for column in columns]
     found = [dict(zip(names, row, strict=True)) for row in rows]
-    if output != "table":
-        print_records(output, found)
-        return
-    if not found:
+    if output == "table" and not found:
         click.echo("nothing", err=True)
         return
     left = [name for name in names if name not in _MAY_BE_EMPTY or any(row[name] for row in found)]
-    print_table(["time" if name == "ms" else name for name in left], [_cells(row, left) for row in found])
+    show(output, found, {"time" if name == "ms" else name: _cell(name) for name in left})
 
 
-def _cells(row: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(iso(row[name]) if name == "ms" else _text(row[name]) for name in names)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return " ".join(map(str, value)) or "-"
-    return "-" if value is None else str(value) or "-"
+def _cell(name: str) -> Cell:
+    return lambda row: iso(row[name]) if name == "ms" else text(row[name]) or "-"

@@ -1,4 +1,4 @@
-"""The fields of the records that commands print for programs; printed.py says which command prints which.
+"""The fields of the records that commands print for programs; json_schema.py says which command prints which.
 
 A release may add fields. None is taken away, or changes its meaning, without a line in CHANGELOG.md.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from ..registry import ChangeKind
-from ..registry.health.findings import Severity
+from ..registry.health.findings import Finding, Severity
 from ..registry.health.readings import RegistryFacts, ServerFacts
+from ..registry.plans.export_import import Counts
 from ..registry.plans.repair.differences import DifferenceKind
 from ..registry.plans.replicas import ReplicaState
-from .doctor.finding import Level
 
 
 class Topic(TypedDict):
@@ -161,15 +161,6 @@ class ChangeRecord(TypedDict):
     key: NotRequired[str]
 
 
-class HealthFinding(TypedDict):
-    """One thing that was looked at."""
-
-    severity: Severity
-    what: str
-    text: str
-    advice: str
-
-
 class Health(TypedDict):
     """The report on a registry and its server."""
 
@@ -177,17 +168,7 @@ class Health(TypedDict):
     namespace: str
     server: ServerFacts
     registry: RegistryFacts
-    findings: list[HealthFinding]
-
-
-class DoctorFinding(TypedDict):
-    """One thing that was looked at, why it matters, and what to do; the last two are empty if it is well."""
-
-    check: str
-    level: Level
-    what: str
-    why: str
-    advice: str
+    findings: list[Finding]
 
 
 class Inconsistency(TypedDict):
@@ -207,14 +188,6 @@ class Mended(Inconsistency):
 
     mended: bool
     why: str
-
-
-class Counts(TypedDict):
-    """What an import did with things of one kind."""
-
-    written: int
-    unchanged: int
-    refused: int
 
 
 class NotImported(TypedDict):

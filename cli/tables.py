@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import click
 from rich.cells import cell_len
@@ -12,15 +12,27 @@ from ..daemon.printing import Record, print_records, shown, terminal_columns
 
 _GAP: Final = "  "
 
+Cell: TypeAlias = str | Callable[[Any], object]
+"""What a column shows of a record: one of its fields, or what a function makes of it."""
 
-def show(
-    output: str, records: Iterable[Record], columns: Sequence[str], rows: Iterable[Sequence[str]]
-) -> None:
-    """Print records for programs, or the rows of a table for people."""
+
+def show(output: str, records: Iterable[Record], columns: Mapping[str, Cell]) -> None:
+    """Print records for programs, or a table of them for people."""
     if output == "table":
-        print_table(columns, rows)
+        print_table([*columns], [[_cell(record, of) for of in columns.values()] for record in records])
     else:
         print_records(output, records)
+
+
+def _cell(record: Record, of: Cell) -> str:
+    return text(record[of] if isinstance(of, str) else of(record))
+
+
+def text(value: object) -> str:
+    """Return a value as a cell shows it: of several one after the other, and a dash where there is none."""
+    if isinstance(value, tuple | list):
+        return " ".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

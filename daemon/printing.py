@@ -43,8 +43,12 @@ def print_record(output: str, record: Record) -> None:
     click.echo(orjson.dumps(record, option=orjson.OPT_INDENT_2 if output == "json" else None))
 
 
-def print_records(output: str, records: Iterable[Record]) -> None:
-    """Print records for programs: as a list, or a line each."""
+def print_records(output: str, records: Iterable[Record], lines: Iterable[str] = ()) -> None:
+    """Print records for programs, as a list or a line each; or `lines` for people."""
+    if output == "table":
+        for line in lines:
+            click.echo(line)
+        return
     with Records(output) as printed:
         for record in records:
             printed.add(record)

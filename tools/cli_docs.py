@@ -13,8 +13,8 @@ from typing import Final
 
 import click
 
+from sharedroutes.cli.json_schema import PRINTED
 from sharedroutes.cli.main import ALIASES
-from sharedroutes.cli.printed import PRINTED
 from sharedroutes.cli.root import sharedroutes
 from tools.pages import DOCS, write
 

@@ -136,11 +136,8 @@ async def _check(flags: Mapping[str, str], checks: str, output: str) -> int:
         for warning in config.warnings:
             click.echo(warning, err=True)
     found = await check(config, looked_at)
-    if output != "table":
-        print_records(output, found)
-    else:
-        for one in found:
-            click.echo(f"{one['check']:<6}  {one['outcome']:<8}  {one['text']}".rstrip())
+    lines = (f"{one['check']:<6}  {one['outcome']:<8}  {one['text']}".rstrip() for one in found)
+    print_records(output, found, lines)
     return 2 if any(one["outcome"] is Outcome.FAILED for one in found) else 0
 
 

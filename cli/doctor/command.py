@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import click
@@ -13,14 +14,15 @@ from ...daemon.printing import print_records, wrapped
 from ...registry import RouteStore
 from ...registry.acl import Role
 from ...registry.connection.url import parse_url
-from .. import records
 from ..main import PLUGIN_UNKNOWN
 from ..processes import Place
 from ..store_options import with_store
-from .checks import findings
 from .finding import Finding, Level
 from .gather import gather
-from .snapshot import ProcessKind
+from .process_checks import check_processes
+from .registry_checks import check_registry
+from .snapshot import ProcessKind, Snapshot
+from .store_checks import check_store
 
 _STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow"}
 
@@ -77,22 +79,14 @@ def doctor(
     ]
     url = click.get_current_context().params["redis_url"]
     found = findings(gather(store, parse_url(url), named, quick=quick))
-    if output == "table":
-        for line in _report(found):
-            click.echo(line)
-    else:
-        print_records(output, map(_record, found))
+    print_records(output, map(asdict, found), _report(found))
     sys.exit(found[0].level.status)
 
 
-def _record(finding: Finding) -> records.DoctorFinding:
-    return {
-        "check": finding.check,
-        "level": finding.level,
-        "what": finding.what,
-        "why": finding.why,
-        "advice": finding.advice,
-    }
+def findings(snapshot: Snapshot) -> list[Finding]:
+    """Return what is to be said of everything that was gathered, the worst first."""
+    every = [*check_store(snapshot), *check_registry(snapshot), *check_processes(snapshot)]
+    return sorted(every, key=lambda finding: -finding.level.status)
 
 
 def _report(found: Sequence[Finding]) -> Iterator[str]:

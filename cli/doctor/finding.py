@@ -31,7 +31,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The judgement of one thing."""
+    """One thing that was looked at, why it matters, and what to do; the last two are empty if it is well."""
 
     check: str
     """A short name for what was looked at, always the same: `eviction`, `wiped`, `agent`, ..."""
@@ -39,10 +39,7 @@ class Finding:
     level: Level
     what: str
     why: str = ""
-    """Why it matters; empty = it is in order."""
-
     advice: str = ""
-    """What to do about it."""
 
 
 def fine(check: str, what: str) -> Finding:

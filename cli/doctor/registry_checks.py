@@ -11,7 +11,7 @@ from ...registry.model import EXPIRED
 from ...registry.plans.repair.differences import Difference, DifferenceKind
 from ...registry.plans.replicas import Replica, ReplicaState
 from ...registry.wording import some
-from ..roster import is_headless
+from ..listings import headless
 from .finding import MOST_NAMES, Finding, Level, fine, unknown
 from .snapshot import Snapshot, Table, Unknown
 
@@ -98,7 +98,7 @@ def _brokers(replicas: Sequence[Replica]) -> Iterator[Finding]:
     )
     yield _listed(
         ("without-master", "only slaves live"),
-        [name for name, entries in groups.items() if is_headless(entries)],
+        headless(replicas),
         "nothing can be written to them",
         "start the master, or let a controller elect one",
     )

@@ -1,25 +1,31 @@
-"""The terminal view of `watch`: tables of what is known of a registry, with keys to search and to filter."""
+"""`watch`: tables of what is known of a registry at a terminal, with keys to search and to filter."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import ClassVar, Final
 
+import click
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.widgets import Footer, Input, Static, TabbedContent, TabPane
 
-from ...registry import AsyncRouteStore
-from ...registry.errors import RegistryError
+from ...daemon.option import masked
+from ...registry import AsyncRouteStore, InvalidInput, RegistryConfig, RegistryError, StoreRefused
+from ...registry.acl import Role
 from ...registry.plans.replicas import ReplicaState
-from .board import Board, Filter, StoreState, counted
+from ...registry.wording import counted
+from ..store_options import operator, refusal, registry_options
+from .board import Board, Filter, StoreState
 from .feed import Feed
 from .grid import MOST_ROWS, Cells, Grid, broker_cells, change_cells, fault_cells, topic_cells
 
@@ -27,6 +33,7 @@ _TICK_S: Final = 0.5
 _LATEST: Final = 3
 _STDIN: Final = 0
 _BY_SIGNAL: Final = 128
+_NO_TERMINAL: Final = "watch needs a terminal; `sharedroutes changes --follow` tells the same to a pipe"
 _NOTHING_YET: Final = "nothing has changed since this began"
 _PANES: Final = {
     "brokers": ("broker", "lease", "topics", "state", "address", "cluster"),
@@ -36,6 +43,42 @@ _PANES: Final = {
 }
 _YIELDING: Final = {"brokers": (("cluster",), ("state", "address"), ("broker",))}
 """Columns that become narrower at a narrow terminal: a lease is always seen to run down."""
+
+
+@click.command()
+@registry_options
+def watch(redis_url: str, namespace: str) -> None:
+    """Show brokers with leases that run down, topics, changes as they happen, and faults, until `q`.
+
+    Keys: 1 brokers, 2 topics, 3 changes, 4 faults; / searches, Escape shows everything again; f shows all,
+    only what lives, or only what is in trouble; the arrows move; q ends it. A store that is away is waited
+    for. Exit status 0 after q, 130 after Ctrl-C, 143 after SIGTERM, 1 when the store refuses.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError(_NO_TERMINAL)
+    # What the registry logs would be written into the view, which shows it itself.
+    logging.getLogger("sharedroutes").addHandler(logging.NullHandler())
+    logging.getLogger("sharedroutes").propagate = False
+    app = asyncio.run(_watched(redis_url, namespace))
+    if isinstance(app.error, StoreRefused):
+        what = click.get_current_context().command_path
+        raise click.ClickException(refusal(str(app.error), what, Role.READER, namespace))
+    if app.error is not None:
+        raise click.ClickException(str(app.error))
+    sys.exit(app.return_code or 0)
+
+
+async def _watched(redis_url: str, namespace: str) -> WatchApp:
+    """Run the view; return it when it has ended."""
+    try:
+        config = RegistryConfig(namespace=namespace, actor=operator())
+        store = AsyncRouteStore.from_url(redis_url, config)
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from error
+    async with store:
+        app = WatchApp(store, f"{namespace} at {masked(redis_url)}")
+        await app.run_async()
+        return app
 
 
 class WatchApp(App[None]):

@@ -11,8 +11,9 @@ from typing import Final
 from ...registry import Change, ChangeKind
 from ...registry.plans import Lookup
 from ...registry.plans.replicas import Replica, ReplicaState
+from ...registry.wording import counted
 from ..changes import details_of, subject_of
-from ..roster import is_headless
+from ..listings import headless
 
 _KEPT: Final = 500
 _LOW: Final = 1 / 3
@@ -270,12 +271,8 @@ class Board:
         for row in self.brokers(now_s):
             if row.trouble:
                 yield Fault(row.name, row.trouble)
-        groups = defaultdict[str, list[Replica]](list)
-        for entry in self._replicas.values():
-            groups[entry.broker_name].append(entry)
-        for name in sorted(groups):
-            if is_headless(groups[name]):
-                yield Fault(name, "only slaves live: nothing can be written to it")
+        for name in headless(self._replicas.values()):
+            yield Fault(name, "only slaves live: nothing can be written to it")
         for topic in self.topics():
             if not topic.live:
                 yield Fault(topic.name, _WITHOUT_BROKER)
@@ -302,8 +299,3 @@ def _fits(row: BrokerRow, shown: Filter) -> bool:
     if shown is Filter.TROUBLE:
         return bool(row.trouble)
     return shown is Filter.ALL or row.state is ReplicaState.LIVE
-
-
-def counted(number: int, what: str) -> str:
-    """Return how many there are of something."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
