@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Self
 
 from sharedroutes.daemon.printing import iso
 from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
-from tests.cli.terminal import at_terminal, run, started
+from tests.cli.terminal import COMMAND, at_terminal, environment, run, started
 from tests.fix_redis import PATIENT
 from tests.ports import free_port
 from tests.support import wait_until
@@ -64,47 +63,34 @@ def test_a_moment_that_no_calendar_has_is_unknown() -> None:
 
 
 class Follower:
-    """`changes --follow` as a process, with what it has said so far."""
+    """`changes --follow` as a process, which writes into files."""
 
-    def __init__(self, url: str) -> None:
-        self.process: subprocess.Popen[str] = started("changes", "--follow", "--redis", url)
-        self.out: list[str] = []
-        self.err: list[str] = []
-        pairs = ((self.process.stdout, self.out), (self.process.stderr, self.err))
-        self._threads = [threading.Thread(target=self._read, args=pair, daemon=True) for pair in pairs]
-        for thread in self._threads:
-            thread.start()
-
-    @staticmethod
-    def _read(lines: Iterator[str], into: list[str]) -> None:
-        into.extend(lines)
+    def __init__(self, url: str, folder: Path) -> None:
+        self.out, self.err = folder / "out", folder / "err"
+        with self.out.open("wb") as out, self.err.open("wb") as err:
+            command = [*COMMAND, "changes", "--follow", "--redis", url]
+            self.process = subprocess.Popen(command, stdout=out, stderr=err, env=environment())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        self.process.kill()
         self.process.wait()
-        for thread in self._threads:
-            thread.join()
-        for stream in filter(None, (self.process.stdout, self.process.stderr)):
-            stream.close()
 
-    def until(self, lines: list[str], text: str) -> None:
-        wait_until(lambda: text in "".join(lines), timeout_s=60.0, description=f"{text!r} is said")
+    def until(self, file: Path, text: str) -> None:
+        wait_until(lambda: text in file.read_text(), timeout_s=60.0, description=f"{text!r} is said")
 
     def end(self, how: signal.Signals) -> int:
         self.process.send_signal(how)
-        code = self.process.wait(30.0)
-        for thread in self._threads:
-            thread.join(30.0)
-        return code
+        return self.process.wait(30.0)
 
 
-def test_a_follower_waits_for_a_store_that_is_away_and_says_so_once(own_server: EmbeddedServer) -> None:
+def test_a_follower_waits_for_a_store_that_is_away_and_says_so_once(
+    own_server: EmbeddedServer, tmp_path: Path
+) -> None:
     own_server.stop()
-    with Follower(own_server.url) as follower:
+    with Follower(own_server.url, tmp_path) as follower:
         follower.until(follower.err, WAITING)
         own_server.start()
         follower.until(follower.err, "the store answers")
@@ -112,26 +98,28 @@ def test_a_follower_waits_for_a_store_that_is_away_and_says_so_once(own_server: 
             store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
         follower.until(follower.out, "broker-a:0")
         assert follower.end(signal.SIGINT) == 130
-    assert "".join(follower.err).count(WAITING) == 1
-    assert "Aborted" not in "".join(follower.err)
-    assert "Traceback" not in "".join(follower.err)
+    assert follower.err.read_text().count(WAITING) == 1
+    assert "Aborted" not in follower.err.read_text()
+    assert "Traceback" not in follower.err.read_text()
 
 
-def test_a_follower_says_once_that_the_store_went_away_later(own_server: EmbeddedServer) -> None:
+def test_a_follower_says_once_that_the_store_went_away_later(
+    own_server: EmbeddedServer, tmp_path: Path
+) -> None:
     with RouteStore.from_url(own_server.url, PATIENT) as store:
         store.kv.put("ns", "k", "1")
-    with Follower(own_server.url) as follower:
+    with Follower(own_server.url, tmp_path) as follower:
         follower.until(follower.out, "ns/k")
         own_server.stop()
         follower.until(follower.err, WAITING)
         own_server.start()
         follower.until(follower.err, "the store answers again")
         assert follower.end(signal.SIGTERM) == 143
-    assert "".join(follower.err).count("changes wait until the store answers again") == 1
+    assert follower.err.read_text().count("changes wait until the store answers again") == 1
 
 
-def test_an_interrupt_ends_a_follower_that_waits_for_the_store() -> None:
-    with Follower(f"redis://127.0.0.1:{free_port()}/0") as follower:
+def test_an_interrupt_ends_a_follower_that_waits_for_the_store(tmp_path: Path) -> None:
+    with Follower(f"redis://127.0.0.1:{free_port()}/0", tmp_path) as follower:
         follower.until(follower.err, WAITING)
         assert follower.end(signal.SIGINT) == 130
-    assert len(follower.err) == 1
+    assert follower.err.read_text().count("\n") == 1

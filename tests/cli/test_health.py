@@ -79,10 +79,3 @@ def test_what_the_user_may_not_see_is_unknown(own_server: EmbeddedServer, admin:
     assert done.exit_code == 0, done.output
     assert "INFO persistence: unknown: no permission" in done.stdout
     assert any(line.split() == ["eviction", "unknown"] for line in done.stdout.splitlines())
-
-
-def test_a_store_that_is_away_is_status_1(own_server: EmbeddedServer) -> None:
-    own_server.stop()
-    done = run(own_server.url, "health")
-    assert done.exit_code == 1
-    assert done.stderr.startswith("Error: the store cannot be reached: ")

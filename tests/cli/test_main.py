@@ -57,21 +57,7 @@ def test_the_list_of_commands_is_printed_without_importing_any() -> None:
     )
     done = run_python(program, "--help")
     assert done.returncode == 0, done.stderr
-    *text, imported = done.stdout.splitlines()
-    assert imported == "[]"
-    assert all(f"\n  {name} " in "\n".join(text) for name in NAMES)
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    done = CliRunner().invoke(sharedroutes, ["--version"])
-    assert done.output == f"sharedroutes, version {__version__}\n"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_command_has_its_own_help(name: str) -> None:
-    done = CliRunner().invoke(sharedroutes, [name, "--help"])
-    assert done.exit_code == 0, done.output
-    assert "Usage: sharedroutes" in done.output
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("arguments", [["no-such-command"], ["topics", "--no-such-option"], ["routes"]])
@@ -103,12 +89,13 @@ def test_a_command_names_all_that_it_lacks_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["topics"], ["kv"], ["kv", "put"], ["agent"], ["agent-ctl", "status"]]
+    "arguments", [[], ["kv"], ["kv", "put"], ["agent-ctl", "status"], *([name] for name in NAMES)]
 )
 def test_h_is_help_everywhere(arguments: list[str]) -> None:
     long = CliRunner().invoke(sharedroutes, [*arguments, "--help"])
     short = CliRunner().invoke(sharedroutes, [*arguments, "-h"])
     assert (short.exit_code, short.output) == (0, long.output)
+    assert short.output.startswith("Usage: sharedroutes")
     assert "-h, --help" in short.output
 
 
@@ -120,12 +107,13 @@ def test_h_is_help_everywhere(arguments: list[str]) -> None:
         (["kv", "putt"], "put"),
         (["agent-ctl", "stat"], "status"),
         (["topics", "--namspace", "x"], "--namespace"),
+        (["zzz"], ""),
     ],
 )
 def test_who_mistypes_is_told_what_was_probably_meant(arguments: list[str], meant: str) -> None:
     done = CliRunner().invoke(sharedroutes, arguments)
     assert done.exit_code == 2
-    assert f"Did you mean '{meant}'?" in done.stderr
+    assert (f"Did you mean '{meant}'?" if meant else "No such command 'zzz'.\n") in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -139,11 +127,6 @@ def test_who_mistypes_is_told_what_was_probably_meant(arguments: list[str], mean
 def test_a_mistake_is_no_missing_extra(word: str, said: str) -> None:
     done = run_without(["click", "rich"], word)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {said}\n")
-
-
-def test_a_word_that_is_like_no_command_gets_no_advice() -> None:
-    done = CliRunner().invoke(sharedroutes, ["zzz"])
-    assert (done.exit_code, "Did you mean" in done.stderr) == (2, False)
 
 
 @pytest.mark.parametrize("words", [("acl", "reader"), ("agent-ctl", "-h"), ("completion", "-h")])

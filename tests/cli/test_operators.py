@@ -124,3 +124,5 @@ def test_a_place_that_is_gone_is_said(run: Run) -> None:
     assert done.exit_code == 1
     assert "missing" in done.stderr
     assert len(done.stdout.splitlines()) == 1 + 4
+    done = run("changes", "--after", "1-1", "--output", "json")
+    assert (done.exit_code, len(json.loads(done.stdout))) == (1, 4)

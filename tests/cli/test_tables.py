@@ -66,9 +66,11 @@ def test_what_fits_stays_a_table(redis_url: str) -> None:
     ]
 
 
-def test_no_line_of_a_health_report_is_broken_within_a_word(redis_url: str) -> None:
-    wide = at_terminal(1_000, "health", "--redis", redis_url)
-    narrow = at_terminal(60, "health", "--redis", redis_url)
+@pytest.mark.parametrize("command", ["health", "doctor"])
+def test_no_line_of_a_report_is_broken_within_a_word(redis_url: str, command: str) -> None:
+    wide = at_terminal(1_000, command, "--redis", redis_url)
+    narrow = at_terminal(60, command, "--redis", redis_url)
+    assert wide.exit_code == narrow.exit_code
     words = {word for word in wide.text.split() if word.isalpha()}  # figures change meanwhile
     assert words <= set(narrow.text.split())
 

@@ -16,7 +16,7 @@ from sharedroutes.cli.doctor.store_checks import WHY, check_connection
 from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
 from sharedroutes.registry.acl import Role, acl_rules
 from tests.cli.doctor.examined import ERROR, OK, SKIPPED, WARNING, doctor
-from tests.cli.terminal import at_terminal, run
+from tests.cli.terminal import run
 
 LIBFAKETIME: Final = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 RULE: Final = ">secret"
@@ -196,10 +196,3 @@ GOOD_FOR: Final = "the certificate of the server is good for"
 def test_the_way_to_servers_elsewhere(connection: Connection, level: Level, what: str) -> None:
     (finding,) = check_connection(connection, now_s=0.0)
     assert (finding.level, finding.what) == (level, what)
-
-
-def test_a_narrow_terminal_breaks_no_word(own_server: EmbeddedServer) -> None:
-    wide = at_terminal(1_000, "doctor", "--redis", own_server.url)
-    narrow = at_terminal(60, "doctor", "--redis", own_server.url)
-    assert wide.exit_code == narrow.exit_code == 1
-    assert {word for word in wide.text.split() if word.isalpha()} <= set(narrow.text.split())

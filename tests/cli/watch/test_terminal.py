@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 import pytest
@@ -23,9 +24,8 @@ def terminal(own_server: EmbeddedServer) -> Iterator[Terminal]:
     """Return a terminal at which somebody watches a registry with one broker."""
     with RouteStore.from_url(own_server.url) as store:
         store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
-    made = Terminal(own_server.url)
-    yield made
-    made.close()
+    with closing(Terminal(own_server.url)) as made:
+        yield made
 
 
 def test_somebody_looks_searches_sees_the_store_go_and_come_and_quits(
@@ -74,25 +74,19 @@ def test_a_reader_may_watch(own_server: EmbeddedServer) -> None:
     with redis.Redis.from_url(own_server.url) as admin, RouteStore.from_url(own_server.url) as store:
         store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
         admin.execute_command(*acl_rules("sharedroutes", Role.READER, user="r", password=RULE).split(" "))
-    made = Terminal(f"redis://r:secret@127.0.0.1:{own_server.port}/0")
-    try:
+    with closing(Terminal(f"redis://r:secret@127.0.0.1:{own_server.port}/0")) as made:
         made.until("broker-a:0")
         made.until("1 topic")
         made.press(b"q")
         assert made.ended() == 0
-    finally:
-        made.close()
 
 
 def test_a_store_that_refuses_is_said_after_the_end(own_server: EmbeddedServer) -> None:
     with redis.Redis.from_url(own_server.url) as admin:
         admin.acl_setuser("nobody", enabled=True, passwords=["+secret"], commands=["+ping"])
-    made = Terminal(f"redis://nobody:secret@127.0.0.1:{own_server.port}/0")
-    try:
+    with closing(Terminal(f"redis://nobody:secret@127.0.0.1:{own_server.port}/0")) as made:
         assert made.ended() == 1
         assert "needs a user of Redis with the role reader" in made.read().replace("\n", " ")
-    finally:
-        made.close()
 
 
 def test_a_pipe_is_told_what_to_use(redis_url: str) -> None:
