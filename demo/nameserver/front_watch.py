@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import socket
+import asyncio
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple, Self
 
-from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode, ResponseCode, encode, request
+from sharedroutes.remoting import RequestCode, ResponseCode, request
+from sharedroutes.remoting.broker.client import BrokerClient
 from sharedroutes.remoting.fastjson import loads
 
 from ..processes import LOOPBACK
 
 _EACH_S: Final = 0.05
 _ANSWER_S: Final = 1.0
-_CHUNK: Final = 65_536
 
 
 class Answer(NamedTuple):
@@ -38,11 +37,8 @@ class FrontWatch:
         self.topic = topic
         """What is asked for from now on."""
 
-        self._connection: socket.socket | None = None
-        self._frames = FrameReader()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"watch of {name}")
-        self._opaque = 0
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._watch()), name=f"watch of {name}")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -60,39 +56,27 @@ class FrontWatch:
         """Return the answers since a time of the monotonic clock."""
         return [answer for answer in self.answers if answer.at_s >= at_s]
 
-    def _run(self) -> None:
-        while not self._stopping.wait(_EACH_S):
+    async def _watch(self) -> None:
+        front: BrokerClient | None = None
+        while not self._stopping.is_set():
             topic, brokers = self.topic, None
             try:
-                brokers = self._ask(topic)
-            except (OSError, EOFError):
-                self._hang_up()
+                front = front or await BrokerClient.connect(LOOPBACK, self._port, deadline_s=_ANSWER_S)
+                brokers = await _brokers(front, topic)
+            except OSError:
+                if front is not None:
+                    front.abort()
+                front = None
             self.answers.append(Answer(monotonic(), topic, brokers))
-        self._hang_up()
+            await asyncio.sleep(_EACH_S)
+        if front is not None:
+            front.abort()
 
-    def _ask(self, topic: str) -> frozenset[str]:
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = self._call(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
-        if answer.code == ResponseCode.SUCCESS:
-            return frozenset(row["brokerName"] for row in loads(answer.body)["brokerDatas"])
-        return frozenset()
 
-    def _call(self, code: RequestCode, fields: dict[str, str]) -> RemotingCommand:
-        if self._connection is None:
-            self._connection = socket.create_connection((LOOPBACK, self._port), timeout=_ANSWER_S)
-            self._frames = FrameReader()
-        self._opaque += 1
-        self._connection.sendall(encode(request(code, fields, opaque=self._opaque)))
-        while True:
-            data = self._connection.recv(_CHUNK)
-            if not data:
-                raise EOFError
-            for command in self._frames.feed(data):
-                if command.opaque == self._opaque:
-                    return command
-
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            with suppress(OSError):
-                self._connection.close()
-            self._connection = None
+async def _brokers(front: BrokerClient, topic: str) -> frozenset[str]:
+    fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+    asked = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+    answer = await front.invoke(asked, deadline_s=_ANSWER_S)
+    if answer.code == ResponseCode.SUCCESS:
+        return frozenset(row["brokerName"] for row in loads(answer.body)["brokerDatas"])
+    return frozenset()
