@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -35,9 +35,41 @@ _MINUTE_MS: Final = 60_000
 _MAY_BE_EMPTY: Final = ("by", "user", "replicas")
 
 
-class _Asked(NamedTuple):
-    make: Make
-    parameters: tuple[Callable[[Any], Any], ...]
+_Parameter: TypeAlias = Callable[[Any], Any]
+"""Gives a command an option or an argument."""
+
+_ASKED: Final = dict[str, tuple[Make, tuple[_Parameter, ...]]]()
+"""Of each command what makes its question, and its parameters; the decorator fills it."""
+
+
+def _asks(name: str, *parameters: _Parameter) -> Callable[[Make], Make]:
+    def noted(make: Make) -> Make:
+        _ASKED[name] = make, parameters
+        return make
+
+    return noted
+
+
+def _time(*names: str, **more: Any) -> _Parameter:
+    return click.option(*names, type=TIME, metavar="TIME", **more)
+
+
+_SPAN: Final = (
+    _time("--since", help="Only what came after it.  [default: all]"),
+    _time("--until", help="Only what came until then.  [default: now]"),
+)
+
+
+@_asks("topic", click.argument("topic", shell_complete=topic_names), *_SPAN)
+def _of_topic(now_ms: int, topic: str, since: Moment | None, until: Moment | None) -> Question:
+    """List what happened to TOPIC: changes of it, and of the brokers that had it at that time."""
+    return TopicHistory(topic=topic, **_span(since, until, now_ms))
+
+
+@_asks("broker", click.argument("broker", shell_complete=broker_names), *_SPAN)
+def _of_broker(now_ms: int, broker: str, since: Moment | None, until: Moment | None) -> Question:
+    """List what happened to BROKER."""
+    return BrokerHistory(broker=broker, **_span(since, until, now_ms))
 
 
 def _span(since: Moment | None, until: Moment | None, now_ms: int) -> dict[str, int]:
@@ -54,27 +86,40 @@ def _in_order(earlier: Moment, later: Moment, now_ms: int) -> tuple[int, int]:
     return from_ms, to_ms
 
 
-def _of_topic(now_ms: int, topic: str, since: Moment | None, until: Moment | None) -> Question:
-    """List what happened to TOPIC: changes of it, and of the brokers that had it at that time."""
-    return TopicHistory(topic=topic, **_span(since, until, now_ms))
-
-
-def _of_broker(now_ms: int, broker: str, since: Moment | None, until: Moment | None) -> Question:
-    """List what happened to BROKER."""
-    return BrokerHistory(broker=broker, **_span(since, until, now_ms))
-
-
+@_asks(
+    "table",
+    _time("--at", required=True, help="The moment."),
+    click.option(
+        "--topic", "topics", multiple=True, shell_complete=topic_names, help="Only this one; may be repeated."
+    ),
+)
 def _table(now_ms: int, at: Moment, topics: tuple[str, ...]) -> Question:
     """Show which brokers had which topics at a TIME, and what they were good for."""
     return TableAt(at_ms=at.ms(now_ms), topics=frozenset(topics))
 
 
+@_asks(
+    "diff",
+    _time("--from", "earlier", required=True, help="The earlier moment."),
+    _time("--to", "later", default="now", help="The later one.  [default: now]"),
+)
 def _difference(now_ms: int, earlier: Moment, later: Moment) -> Question:
     """Show what was otherwise at one TIME than at an earlier one."""
     from_ms, to_ms = _in_order(earlier, later, now_ms)
     return Difference(from_ms=from_ms, to_ms=to_ms)
 
 
+@_asks(
+    "before",
+    click.argument("at", type=TIME, metavar="TIME"),
+    click.option(
+        "--minutes",
+        type=click.FloatRange(0, min_open=True),
+        default=5.0,
+        show_default=True,
+        help="How long before.",
+    ),
+)
 def _before(now_ms: int, at: Moment, minutes: float) -> Question:
     """List what changed before TIME, with the topics that each change hit, worst first.
 
@@ -83,66 +128,19 @@ def _before(now_ms: int, at: Moment, minutes: float) -> Question:
     return Before(at_ms=at.ms(now_ms), window_ms=round(minutes * _MINUTE_MS))
 
 
-def _time(*names: str, **more: Any) -> Callable[[Any], Any]:
-    return click.option(*names, type=TIME, metavar="TIME", **more)
-
-
-_SPAN: Final = (
-    _time("--since", help="Only what came after it.  [default: all]"),
-    _time("--until", help="Only what came until then.  [default: now]"),
-)
-_HISTORY: Final = {
-    "topic": _Asked(_of_topic, (click.argument("topic", shell_complete=topic_names), *_SPAN)),
-    "broker": _Asked(_of_broker, (click.argument("broker", shell_complete=broker_names), *_SPAN)),
-}
-_ASKED: Final = {
-    "table": _Asked(
-        _table,
-        (
-            _time("--at", required=True, help="The moment."),
-            click.option(
-                "--topic",
-                "topics",
-                multiple=True,
-                shell_complete=topic_names,
-                help="Only this one; may be repeated.",
-            ),
-        ),
-    ),
-    "diff": _Asked(
-        _difference,
-        (
-            _time("--from", "earlier", required=True, help="The earlier moment."),
-            _time("--to", "later", default="now", help="The later one.  [default: now]"),
-        ),
-    ),
-    "before": _Asked(
-        _before,
-        (
-            click.argument("at", type=TIME, metavar="TIME"),
-            click.option(
-                "--minutes",
-                type=click.FloatRange(0, min_open=True),
-                default=5.0,
-                show_default=True,
-                help="How long before.",
-            ),
-        ),
-    ),
-}
-
-
 def commands(ask: Ask) -> dict[str, click.Command]:
     """Return the commands `history`, `table`, `diff` and `before`, which ask as `ask` says."""
+    made = {name: _command(name, ask) for name in _ASKED}
     history = Group("history", help="List what happened to a topic, or to a broker.", no_args_is_help=True)
-    for name, asked in _HISTORY.items():
-        history.add_command(_command(name, asked, ask))
-    return {"history": history} | {name: _command(name, asked, ask) for name, asked in _ASKED.items()}
+    for name in ("topic", "broker"):
+        history.add_command(made.pop(name))
+    return {"history": history, **made}
 
 
-def _command(name: str, asked: _Asked, ask: Ask) -> click.Command:
-    run = functools.wraps(asked.make)(ask(asked.make))
-    for parameter in reversed(asked.parameters):
+def _command(name: str, ask: Ask) -> click.Command:
+    make, parameters = _ASKED[name]
+    run = functools.wraps(make)(ask(make))
+    for parameter in reversed(parameters):
         run = parameter(run)
     return click.command(name)(run)
 
