@@ -11,7 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -20,6 +20,11 @@ from ..registry import InvalidInput, RegistryConfig, RegistryError, RouteStore, 
 from ..registry.acl import Role, commands_of
 from .profiles import profile_option
 from .root import ended_by_sigterm
+
+if TYPE_CHECKING:
+    from ..registry import AsyncRouteStore
+
+Store = TypeVar("Store", RouteStore, "AsyncRouteStore")
 
 _NO_PERMISSION: Final = re.compile(r"NOPERM|no permissions? to |can't (?:run|access)", re.IGNORECASE)
 _COMMAND: Final = re.compile(r"run the '([^']+)' command")
@@ -67,7 +72,12 @@ def with_store(needs: Role, *, prints: bool = True) -> Callable[[Callable[..., N
         @functools.wraps(command)
         def run(redis_url: str, namespace: str, **given: Any) -> None:
             printing = (given.pop("output"),) if prints else ()
-            with ended_by_sigterm(), _warnings(), _open(redis_url, namespace, needs) as store:
+            with (
+                ended_by_sigterm(),
+                _warnings(),
+                opened(RouteStore, redis_url, namespace) as store,
+                told_errors(needs, namespace),
+            ):
                 command(store, *printing, **given)
 
         return output_option(run) if prints else run
@@ -91,25 +101,27 @@ def _warnings() -> Iterator[None]:
         logger.setLevel(before)
 
 
-@contextmanager
-def _open(redis_url: str, namespace: str, needs: Role) -> Iterator[RouteStore]:
-    """Open the store; a RegistryError becomes a message and exit status 1, a wrong option 2."""
+def opened(kind: type[Store], redis_url: str, namespace: str) -> Store:
+    """Return a store of a kind; raises UsageError for a URL or a namespace that cannot be one."""
     try:
-        config = RegistryConfig(namespace=namespace, actor=operator())
-        store = RouteStore.from_url(redis_url, config)
+        return kind.from_url(redis_url, RegistryConfig(namespace=namespace, actor=_operator()))
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
-    with store:
-        try:
-            yield store
-        except StoreRefused as error:
-            what = click.get_current_context().command_path
-            raise click.ClickException(refusal(str(error), what, needs, namespace)) from error
-        except RegistryError as error:
-            raise click.ClickException(str(error)) from error
 
 
-def operator() -> str:
+@contextmanager
+def told_errors(needs: Role, namespace: str) -> Iterator[None]:
+    """Make of a RegistryError a message, and exit status 1; `needs` is the role that the command requires."""
+    try:
+        yield
+    except StoreRefused as error:
+        what = click.get_current_context().command_path
+        raise click.ClickException(_refusal(str(error), what, needs, namespace)) from error
+    except RegistryError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _operator() -> str:
     """Return who runs this command, and where, as the records of what it changes say it."""
     try:
         name = getpass.getuser()
@@ -118,7 +130,7 @@ def operator() -> str:
     return f"{click.get_current_context().command_path} of {name}@{socket.gethostname()}"[:200]
 
 
-def refusal(error: str, what: str, needs: Role, namespace: str) -> str:
+def _refusal(error: str, what: str, needs: Role, namespace: str) -> str:
     """Return the message about a refused `what`: the store's own, and how to get the permission."""
     if _NO_LOGIN.search(error):
         url = "redis://USER:PASSWORD@HOST:PORT/DB"

@@ -20,11 +20,11 @@ from textual.css.query import NoMatches
 from textual.widgets import Footer, Input, Static, TabbedContent, TabPane
 
 from ...daemon.option import masked
-from ...registry import AsyncRouteStore, InvalidInput, RegistryConfig, RegistryError, StoreRefused
+from ...registry import AsyncRouteStore, RegistryError
 from ...registry.acl import Role
 from ...registry.plans.replicas import ReplicaState
 from ...registry.wording import counted
-from ..store_options import operator, refusal, registry_options
+from ..store_options import opened, registry_options, told_errors
 from .board import Board, Filter, StoreState
 from .feed import Feed
 from .grid import MOST_ROWS, Cells, Grid, broker_cells, change_cells, fault_cells, topic_cells
@@ -59,26 +59,18 @@ def watch(redis_url: str, namespace: str) -> None:
     # What the registry logs would be written into the view, which shows it itself.
     logging.getLogger("sharedroutes").addHandler(logging.NullHandler())
     logging.getLogger("sharedroutes").propagate = False
-    app = asyncio.run(_watched(redis_url, namespace))
-    if isinstance(app.error, StoreRefused):
-        what = click.get_current_context().command_path
-        raise click.ClickException(refusal(str(app.error), what, Role.READER, namespace))
-    if app.error is not None:
-        raise click.ClickException(str(app.error))
-    sys.exit(app.return_code or 0)
+    with told_errors(Role.READER, namespace):
+        sys.exit(asyncio.run(_watched(redis_url, namespace)))
 
 
-async def _watched(redis_url: str, namespace: str) -> WatchApp:
-    """Run the view; return it when it has ended."""
-    try:
-        config = RegistryConfig(namespace=namespace, actor=operator())
-        store = AsyncRouteStore.from_url(redis_url, config)
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from error
-    async with store:
+async def _watched(redis_url: str, namespace: str) -> int:
+    """Run the view; return its exit status, or raise the RegistryError that ended it."""
+    async with opened(AsyncRouteStore, redis_url, namespace) as store:
         app = WatchApp(store, f"{namespace} at {masked(redis_url)}")
         await app.run_async()
-        return app
+    if app.error is not None:
+        raise app.error
+    return app.return_code or 0
 
 
 class WatchApp(App[None]):
