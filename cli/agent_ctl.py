@@ -18,9 +18,9 @@ from .root import Group
 
 _POLL_S: Final = 0.2
 _COMPLETED_S: Final = 1.0
-"""For whom a shell completes a word: they wait for it."""
+"""The longest that a shell waits for the names that complete a word."""
 _OUT: Final = frozenset(("paused", "stopping"))
-"""Phases in which a broker is to be out of the registry because somebody wanted that."""
+"""Phases of a broker that an operator has taken out of the registry, or is about to."""
 _BACK: Final = "; `sharedroutes agent-ctl resume --broker "
 _MASTER_FIELDS: Final = ("name", "role", "master_address", "master_ha_address")
 _TROUBLES: Final = ("why_gone", "trouble", "waiting", "source_trouble", "advice", "stuck")

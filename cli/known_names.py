@@ -1,6 +1,6 @@
 """Names that a shell completes: topics, brokers and clusters of the registry that the line is about.
 
-Whoever presses Tab waits for them: what is not known in a second, or cannot be asked, is no name.
+Tab waits for them for a second; a store that does not answer by then completes nothing.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ COMMANDS: Final = {
         ".completion", "completion", "Print a script that completes words in your shell.", ()
     ),
     "delete-topic": Place(".operators", "delete_topic", "Remove a topic from all brokers' tables."),
-    "diff": Place(".history", "diff", "Show what was otherwise at one time than at another."),
+    "diff": Place(".history", "diff", "Show what differs between two times."),
     "doctor": Place(
         ".doctor.command",
         "doctor",
@@ -97,7 +97,7 @@ COMMANDS: Final = {
 }
 
 ALIASES: Final = {"route": "routes"}
-"""Other names of commands, for who asks about one thing."""
+"""Other names of commands: the singular."""
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def _table(now_ms: int, at: Moment, topics: tuple[str, ...]) -> Question:
     _time("--to", "later", default="now", help="The later one.  [default: now]"),
 )
 def _difference(now_ms: int, earlier: Moment, later: Moment) -> Question:
-    """Show what was otherwise at one TIME than at an earlier one."""
+    """Show what differs between an earlier TIME and a later one."""
     from_ms, to_ms = _in_order(earlier, later, now_ms)
     return Difference(from_ms=from_ms, to_ms=to_ms)
 

@@ -167,7 +167,7 @@ class TableAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What was otherwise at one moment than at an earlier one."""
+    """What differs between an earlier moment and a later one."""
 
     from_ms: int
     to_ms: int

@@ -196,7 +196,7 @@ def _connection(endpoint: Endpoint) -> Connection:
 def _certificate_end_s(endpoint: Endpoint, tls: Mapping[str, Any]) -> float | None:
     """Return when the certificate of the first server ends; None = it cannot be had."""
     host, port = endpoint.nodes[0]
-    with suppress(OSError, ValueError):  # whoever connects as the store does says what is wrong
+    with suppress(OSError, ValueError):  # the store's own connection says what is wrong
         context = ssl.create_default_context(cafile=tls.get("ssl_ca_certs"))
         context.check_hostname = tls["ssl_check_hostname"]
         if "ssl_certfile" in tls:

@@ -99,7 +99,7 @@ class Fault:
 
 
 class Board:
-    """Takes in the feed, listings and failures; tells rows."""
+    """Takes in changes, listings and failures, and returns rows of what is known."""
 
     def __init__(self) -> None:
         self.state = StoreState.AWAITED
@@ -182,7 +182,7 @@ class Board:
         self.state = StoreState.ANSWERS
         self.why_away = ""
 
-    # --- what is told ---------------------------------------------------------------------------------------
+    # --- what is shown --------------------------------------------------------------------------------------
 
     def away_s(self, now_s: float) -> float:
         """Return for how long the store has been away."""
