@@ -20,6 +20,16 @@ def _no_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 
 @pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where profiles are to be written; no variable names another one."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("SHAREDROUTES_PROFILE", "SHAREDROUTES_REDIS_URL", "SHAREDROUTES_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "sharedroutes").mkdir()
+    return tmp_path / "sharedroutes" / "profiles.toml"
+
+
+@pytest.fixture
 def store(redis_url: str) -> Iterator[RouteStore]:
     with RouteStore.from_url(redis_url) as store:
         yield store

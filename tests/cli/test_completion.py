@@ -98,13 +98,6 @@ def test_a_store_that_does_not_answer_completes_nothing_and_says_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.fixture
-def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "sharedroutes").mkdir()
-    return tmp_path / "sharedroutes" / "profiles.toml"
-
-
 def test_profiles_are_completed_and_the_one_that_stands_there_is_asked(profiles: Path, url: str) -> None:
     assert completed("topics", "--profile", "") == []
     profiles.write_text(f"[profiles.dev]\nredis = '{url}'\n[profiles.prod]\n", encoding="utf-8")

@@ -17,16 +17,6 @@ SECRET: Final = "p/a:s@s %"  # noqa: S105
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where the profiles are to be written."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for name in ("SHAREDROUTES_PROFILE", "SHAREDROUTES_REDIS_URL", "SHAREDROUTES_NAMESPACE"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "sharedroutes").mkdir()
-    return tmp_path / "sharedroutes" / "profiles.toml"
-
-
-@pytest.fixture
 def url(redis_url: str) -> str:
     """Return a store with three registries, of which each has a topic with its name."""
     for name in ("one", "two", "three"):
@@ -40,9 +30,9 @@ def asked(*words: str, **variables: str) -> Result:
 
 
 def test_a_flag_goes_before_a_variable_before_a_profile_before_the_default_profile(
-    file: Path, url: str
+    profiles: Path, url: str
 ) -> None:
-    file.write_text(
+    profiles.write_text(
         f"default = 'a'\n[profiles.a]\nredis = '{url}'\nnamespace = 'one'\n"
         f"[profiles.b]\nredis = '{url}'\nnamespace = 'two'\n",
         encoding="utf-8",
@@ -55,8 +45,8 @@ def test_a_flag_goes_before_a_variable_before_a_profile_before_the_default_profi
     assert asked("--namespace", "one", SHAREDROUTES_NAMESPACE="three").stdout == '{"topic":"one"}\n'
 
 
-def test_what_a_profile_does_not_say_has_its_default(file: Path, url: str) -> None:
-    file.write_text("[profiles.a]\nnamespace = 'one'\n", encoding="utf-8")
+def test_what_a_profile_does_not_say_has_its_default(profiles: Path, url: str) -> None:
+    profiles.write_text("[profiles.a]\nnamespace = 'one'\n", encoding="utf-8")
     assert asked("--profile", "a", "--redis", url).stdout == '{"topic":"one"}\n'
 
 
@@ -71,23 +61,23 @@ def guarded(own_server: EmbeddedServer) -> EmbeddedServer:
 
 @pytest.mark.parametrize("where", ["file", "variable"])
 def test_a_password_comes_from_a_file_or_a_variable(
-    file: Path, guarded: EmbeddedServer, where: str, tmp_path: Path
+    profiles: Path, guarded: EmbeddedServer, where: str, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text(f"{SECRET}\n", encoding="utf-8")
     source = f"password_file = '{secret}'" if where == "file" else "password_variable = 'OPS_PASSWORD'"
-    file.write_text(f"[profiles.a]\nredis = '{guarded.url}'\nuser = 'ops'\n{source}\n", encoding="utf-8")
+    profiles.write_text(f"[profiles.a]\nredis = '{guarded.url}'\nuser = 'ops'\n{source}\n", encoding="utf-8")
     done = asked("--profile", "a", OPS_PASSWORD=SECRET)
     assert (done.exit_code, done.stderr) == (0, "")
     other = asked("--profile", "a", "--redis", guarded.url, OPS_PASSWORD=SECRET)
     assert (other.exit_code, "Give the user" in other.stderr) == (1, True)  # another URL does not get it
 
 
-def test_a_password_that_is_not_there_is_wrong_usage(file: Path) -> None:
-    file.write_text("[profiles.a]\nredis='redis://h'\npassword_variable='NOT_SET'\n", encoding="utf-8")
+def test_a_password_that_is_not_there_is_wrong_usage(profiles: Path) -> None:
+    profiles.write_text("[profiles.a]\nredis='redis://h'\npassword_variable='NOT_SET'\n", encoding="utf-8")
     done = asked("--profile", "a")
     assert (done.exit_code, "the variable NOT_SET is not set" in done.stderr) == (2, True)
-    file.write_text("[profiles.a]\nredis='redis://h'\npassword_file='/not/there'\n", encoding="utf-8")
+    profiles.write_text("[profiles.a]\nredis='redis://h'\npassword_file='/not/there'\n", encoding="utf-8")
     done = asked("--profile", "a")
     assert (done.exit_code, "password_file: /not/there: No such file" in done.stderr) == (2, True)
 
@@ -136,37 +126,40 @@ def test_what_is_wrong_in_the_file_is_named(document: dict[str, object], problem
     assert str(caught.value).startswith(problem)
 
 
-def test_a_file_that_is_none_is_wrong_usage_and_named(file: Path) -> None:
-    file.write_text("[profiles", encoding="utf-8")
+def test_a_file_that_is_none_is_wrong_usage_and_named(profiles: Path) -> None:
+    profiles.write_text("[profiles", encoding="utf-8")
     done = asked()
-    assert (done.exit_code, f"{file}: " in done.stderr) == (2, True)
+    assert (done.exit_code, f"{profiles}: " in done.stderr) == (2, True)
     assert CliRunner().invoke(sharedroutes, ["profiles"]).exit_code == 1
 
 
-def test_an_unknown_profile_is_named(file: Path) -> None:
+def test_an_unknown_profile_is_named(profiles: Path) -> None:
     done = asked("--profile", "prod")
     assert done.exit_code == 2
     assert "there is no profile 'prod'" in done.stderr
-    assert not file.exists()
+    assert not profiles.exists()
 
 
-def test_a_url_with_a_password_must_be_nobody_elses_to_read(file: Path) -> None:
-    file.write_text("[profiles.a]\nredis = 'redis://ops:secret@h'\n", encoding="utf-8")
-    file.chmod(0o644)
+def test_a_url_with_a_password_must_be_nobody_elses_to_read(profiles: Path) -> None:
+    profiles.write_text("[profiles.a]\nredis = 'redis://ops:secret@h'\n", encoding="utf-8")
+    profiles.chmod(0o644)
     with pytest.raises(BadProfile) as caught:
-        load(file)
-    assert str(caught.value) == f"{file}: a URL holds a password, and others may read it: chmod 600 {file}"
-    file.chmod(0o600)
-    assert load(file).named["a"].redis == "redis://ops:secret@h"
+        load(profiles)
+    assert (
+        str(caught.value)
+        == f"{profiles}: a URL holds a password, and others may read it: chmod 600 {profiles}"
+    )
+    profiles.chmod(0o600)
+    assert load(profiles).named["a"].redis == "redis://ops:secret@h"
 
 
-def test_profiles_are_listed_without_their_passwords(file: Path) -> None:
-    file.write_text(
+def test_profiles_are_listed_without_their_passwords(profiles: Path) -> None:
+    profiles.write_text(
         "default = 'b'\n[profiles.a]\n"
         "[profiles.b]\nredis = 'redis://ops:secret@h'\nagents = ['h:1', 'h:2']\n",
         encoding="utf-8",
     )
-    file.chmod(0o600)
+    profiles.chmod(0o600)
     done = CliRunner().invoke(sharedroutes, ["profiles"])
     assert done.exit_code == 0, done.output
     assert "secret" not in done.output
@@ -177,9 +170,9 @@ def test_profiles_are_listed_without_their_passwords(file: Path) -> None:
 
 
 @pytest.mark.parametrize("output", ["json", "ndjson"])
-def test_what_is_listed_is_what_the_schema_says(file: Path, output: str) -> None:
+def test_what_is_listed_is_what_the_schema_says(profiles: Path, output: str) -> None:
     from tests.cli.test_json import check  # noqa: PLC0415
 
-    file.write_text("[profiles.a]\nfronts = ['h:1']\n", encoding="utf-8")
+    profiles.write_text("[profiles.a]\nfronts = ['h:1']\n", encoding="utf-8")
     done = CliRunner().invoke(sharedroutes, ["profiles", "-o", output])
     assert check("profiles", output, done.stdout)
