@@ -13,7 +13,7 @@ Kind: TypeAlias = Literal["death", "birth", "outage"]
 """What clients have to do: stop using a broker, begin to use one, or go on without Redis."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One step of the demo."""
 
@@ -23,7 +23,7 @@ class Event:
     kind: Kind
     title: str
     short_title: str
-    brokers: tuple[str, ...]
+    brokers: tuple[str, ...] = ()
     """The brokers to which it happens."""
 
     effect: str
@@ -32,7 +32,7 @@ class Event:
     deadline_s: float
     """An event whose effect the client does not show by then counts as not seen."""
 
-    worst_s: float | None
+    worst_s: float | None = None
     """The same with RocketMQ's name server, calculated; None = there is nothing to wait for."""
 
     why: str
@@ -78,80 +78,76 @@ _BY_POLL: Final = "the broker registers at its start, clients poll every 30 s"
 
 SCENARIO: Final = (
     Event(
-        "all-start",
-        "birth",
-        "three brokers start, an agent beside each",
-        "three brokers start",
-        BROKERS,
-        "the client sends to broker-a, broker-b, broker-c",
-        20.0,
-        None,
-        "asked at the first message, as here",
+        name="all-start",
+        kind="birth",
+        title="three brokers start, an agent beside each",
+        short_title="three brokers start",
+        brokers=BROKERS,
+        effect="the client sends to broker-a, broker-b, broker-c",
+        deadline_s=20.0,
+        why="asked at the first message, as here",
     ),
     Event(
-        "broker-killed",
-        "death",
-        "broker-b: its process is killed (kill -9)",
-        "broker-b killed",
-        ("broker-b",),
-        _GONE,
-        5.0,
-        _POLL_S,
-        "the closed connection is noticed at once, clients poll every 30 s",
+        name="broker-killed",
+        kind="death",
+        title="broker-b: its process is killed (kill -9)",
+        short_title="broker-b killed",
+        brokers=("broker-b",),
+        effect=_GONE,
+        deadline_s=5.0,
+        worst_s=_POLL_S,
+        why="the closed connection is noticed at once, clients poll every 30 s",
     ),
     Event(
-        "host-lost",
-        "death",
-        "broker-c: its host is lost, broker and agent at once",
-        "broker-c's host lost",
-        ("broker-c",),
-        _GONE,
-        10.0,
-        _IDLE_S + _POLL_S,
-        "the silent connection is closed after 120 s, clients poll every 30 s",
+        name="host-lost",
+        kind="death",
+        title="broker-c: its host is lost, broker and agent at once",
+        short_title="broker-c's host lost",
+        brokers=("broker-c",),
+        effect=_GONE,
+        deadline_s=10.0,
+        worst_s=_IDLE_S + _POLL_S,
+        why="the silent connection is closed after 120 s, clients poll every 30 s",
     ),
     Event(
-        "store-stopped",
-        "outage",
-        "Redis is stopped",
-        "Redis stopped",
-        (),
-        "the client serves its routes from memory",
-        5.0,
-        None,
-        "name server stopped: clients keep their routes, as here",
+        name="store-stopped",
+        kind="outage",
+        title="Redis is stopped",
+        short_title="Redis stopped",
+        effect="the client serves its routes from memory",
+        deadline_s=5.0,
+        why="name server stopped: clients keep their routes, as here",
     ),
     Event(
-        "store-empty",
-        "outage",
-        "Redis comes back, empty",
-        "Redis back, empty",
-        (),
-        "all live brokers are registered again",
-        8.0,
-        _REGISTER_S,
-        "name server restarted: it knows no route until brokers register, every 30 s",
+        name="store-empty",
+        kind="outage",
+        title="Redis comes back, empty",
+        short_title="Redis back, empty",
+        effect="all live brokers are registered again",
+        deadline_s=8.0,
+        worst_s=_REGISTER_S,
+        why="name server restarted: it knows no route until brokers register, every 30 s",
     ),
     Event(
-        "broker-back",
-        "birth",
-        "broker-b: its process is started again",
-        "broker-b back",
-        ("broker-b",),
-        "the client sends to broker-b",
-        8.0,
-        _POLL_S,
-        _BY_POLL,
+        name="broker-back",
+        kind="birth",
+        title="broker-b: its process is started again",
+        short_title="broker-b back",
+        brokers=("broker-b",),
+        effect="the client sends to broker-b",
+        deadline_s=8.0,
+        worst_s=_POLL_S,
+        why=_BY_POLL,
     ),
     Event(
-        "host-back",
-        "birth",
-        "broker-c: its host is back, broker and agent",
-        "broker-c's host back",
-        ("broker-c",),
-        "the client sends to broker-c",
-        8.0,
-        _POLL_S,
-        _BY_POLL,
+        name="host-back",
+        kind="birth",
+        title="broker-c: its host is back, broker and agent",
+        short_title="broker-c's host back",
+        brokers=("broker-c",),
+        effect="the client sends to broker-c",
+        deadline_s=8.0,
+        worst_s=_POLL_S,
+        why=_BY_POLL,
     ),
 )
