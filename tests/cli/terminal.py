@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from click.testing import CliRunner, Result
@@ -19,6 +20,15 @@ from sharedroutes.cli.root import sharedroutes
 
 COMMAND: Final = (sys.executable, "-m", "sharedroutes")
 _ROWS: Final = 50
+_ENDED: Final = "--- the command has ended ---"
+_EACH: Final = f"""
+import contextlib, json, sys
+from sharedroutes.cli.root import sharedroutes
+for words in json.loads(sys.argv[1]):
+    with contextlib.suppress(SystemExit):
+        sharedroutes(words)
+    print({_ENDED!r}, flush=True)
+"""
 _STYLE: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -59,11 +69,20 @@ def environment(**more: str) -> dict[str, str]:
 
 def at_terminal(columns: int, *arguments: str) -> Shown:
     """Run the command at a terminal with so many columns."""
+    return _at_terminal(columns, [*COMMAND, *arguments])
+
+
+def each_at_terminal(columns: int, commands: Sequence[Sequence[str]]) -> list[str]:
+    """Run one command after the other in one process at a terminal; return what each has printed."""
+    shown = _at_terminal(columns, [sys.executable, "-c", _EACH, json.dumps(commands)])
+    *printed, _ = shown.text.split(_ENDED)
+    return printed
+
+
+def _at_terminal(columns: int, command: Sequence[str]) -> Shown:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment()
-    ) as process:
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as process:
         os.close(theirs)
         parts = []
         while part := _read(ours):

@@ -10,13 +10,30 @@ import pytest
 from sharedroutes.cli.tables import print_table
 from sharedroutes.daemon.printing import shown
 from sharedroutes.registry import Broker, RouteStore, TopicConfig
-from tests.cli.terminal import at_terminal, run
+from tests.cli.terminal import at_terminal, each_at_terminal, run
 
 BROKER: Final = "broker-a-with-a-quite-long-name-in-the-data-center-frankfurt-2"
 CLUSTER: Final = "ProductionClusterOfTheDataCenterFrankfurt"
 TOPIC: Final = "payments-with-a-name-that-does-not-fit-in-eighty-columns-of-a-terminal-at-all-" + "x" * 40
 ADDRESS: Final = "[2001:db8:85a3:1111:2222:8a2e:370:7334]:10911"
 NARROW: Final = (80, 60)
+
+WHOLE: Final = {
+    ("brokers",): {BROKER, CLUSTER, ADDRESS},
+    ("brokers", "--all"): {BROKER, f"{BROKER}-dead", CLUSTER, ADDRESS, ADDRESS[:-1]},
+    ("clusters",): {CLUSTER},
+    ("leases",): {BROKER, CLUSTER, ADDRESS},
+    ("topics",): {TOPIC, "orders"},
+    ("routes", TOPIC): {TOPIC, BROKER, ADDRESS},
+    ("changes",): {f"{BROKER}:0", ADDRESS, TOPIC, "orders", f"{TOPIC}-namespace/{TOPIC}-key"},
+    ("kv", "list"): {f"{TOPIC}-namespace"},
+    ("kv", "list", f"{TOPIC}-namespace"): {f"{TOPIC}-key", TOPIC * 2},
+    ("wipe", BROKER): {BROKER},
+    ("delete-topic", TOPIC): {BROKER},
+    ("forget", f"{BROKER}-dead"): {f"{BROKER}-dead"},
+    ("health",): {"sharedroutes,"},
+}
+"""Commands, and the words that stand whole in what they print."""
 
 
 @pytest.fixture
@@ -29,31 +46,11 @@ def url(redis_url: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("columns", NARROW)
-@pytest.mark.parametrize(
-    ("arguments", "whole"),
-    [
-        (("brokers",), {BROKER, CLUSTER, ADDRESS}),
-        (("brokers", "--all"), {BROKER, f"{BROKER}-dead", CLUSTER, ADDRESS, ADDRESS[:-1]}),
-        (("clusters",), {CLUSTER}),
-        (("leases",), {BROKER, CLUSTER, ADDRESS}),
-        (("topics",), {TOPIC, "orders"}),
-        (("routes", TOPIC), {TOPIC, BROKER, ADDRESS}),
-        (("changes",), {f"{BROKER}:0", ADDRESS, TOPIC, "orders", f"{TOPIC}-namespace/{TOPIC}-key"}),
-        (("kv", "list"), {f"{TOPIC}-namespace"}),
-        (("kv", "list", f"{TOPIC}-namespace"), {f"{TOPIC}-key", TOPIC * 2}),
-        (("wipe", BROKER), {BROKER}),
-        (("delete-topic", TOPIC), {BROKER}),
-        (("forget", f"{BROKER}-dead"), {f"{BROKER}-dead"}),
-        (("health",), {"sharedroutes,"}),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else None,
-)
-def test_a_narrow_terminal_shows_every_name_and_address_whole(
-    url: str, columns: int, arguments: tuple[str, ...], whole: set[str]
-) -> None:
-    done = at_terminal(columns, *arguments, "--redis", url)
-    assert whole <= set(done.text.split()), done.text
-    assert "…" not in done.text
+def test_a_narrow_terminal_shows_every_name_and_address_whole(url: str, columns: int) -> None:
+    printed = each_at_terminal(columns, [[*command, "--redis", url] for command in WHOLE])
+    for (command, whole), text in zip(WHOLE.items(), printed, strict=True):
+        assert whole <= set(text.split()), (command, text)
+        assert "…" not in text, command
 
 
 def test_what_fits_stays_a_table(redis_url: str) -> None:
