@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharedroutes.client.faults.broker import Result, Results
@@ -184,6 +184,8 @@ def test_two_clients_do_not_end_an_ejection_at_the_same_time() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=40), st.integers(0, 30))
+@example([(0, True), (2, False)], 0)
+@example([(0, True), (2, False)], 10)
 def test_the_window_holds_the_results_of_its_five_parts(steps: list[tuple[int, bool]], later: int) -> None:
     results = Results(10.0)
     steps = sorted(steps)

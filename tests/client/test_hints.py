@@ -163,6 +163,11 @@ def test_a_quorum_of_others_makes_a_broker_suspected_until_it_is_gone() -> None:
     assert some.offer(said_by(["c1", "c2"], "b1"), TEN, 0.0) == frozenset()
 
 
+def test_its_own_voice_does_not_count() -> None:
+    some = book()
+    assert some.offer(said_by(["c1", "c2", "me"], "b1"), TEN, 0.0) == frozenset()
+
+
 def test_brokers_that_are_not_in_use_are_nobodys_business() -> None:
     some = book()
     assert some.offer(said_by(["c1", "c2", "c3"], "x", "b1"), TEN, 0.0) == {"b1"}
