@@ -10,14 +10,15 @@ import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
 from ..daemon.ending import Ending, Work
+from ..daemon.flags import given, with_settings
 from ..daemon.http_server import AddressTaken
 from ..daemon.logs import LogOutput
-from ..daemon.option import Kind, Option
+from ..daemon.option import Option
 from ..registry import InvalidInput
 from ..registry.concurrency_async import end
 from ..registry.errors import EmbeddedServerError
@@ -25,8 +26,6 @@ from .process import CLOSING_S, FrontProcess
 from .process_config import OPTIONS
 from .settings import CONFIG_FLAG, CONFIG_VARIABLE, Settings, as_file, load, property_of
 from .workers import CHANNEL_VARIABLE, Workers, obey_parent
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _EXPECTED: Final = (InvalidInput, AddressTaken, EmbeddedServerError)
@@ -55,20 +54,6 @@ Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.ite
 """
 
 
-def _with_settings(command: F) -> F:
-    """Add an option for every setting; all values are checked together, and not by click."""
-    for option in reversed(OPTIONS):
-        described: dict[str, Any] = {
-            "metavar": option.metavar,
-            "help": _help(option),
-            "multiple": bool(option.joined_by),
-        }
-        if option.kind is Kind.SWITCH:
-            described |= {"is_flag": False, "flag_value": "true", "metavar": f"[{option.metavar}]"}
-        command = click.option(option.flag, **described)(command)
-    return command
-
-
 def _help(option: Option) -> str:
     default = _text(option.default)
     shown = f"; default: {default}" if default else ""
@@ -85,14 +70,14 @@ def _text(default: object) -> str:
 @click.option(
     "-c", CONFIG_FLAG, metavar="FILE", help=f"The namesrv.conf to read.  [env var: {CONFIG_VARIABLE}]"
 )
-@_with_settings
+@with_settings(OPTIONS, _help)
 @click.option(
     "-p", "--print-config", is_flag=True, help="Print the settings and where each comes from, and exit."
 )
 @click.pass_context
 def nameserver_command(context: click.Context, /, *, print_config: bool, **_: str | None) -> None:
     """Run the front; the settings come from the context, as their options are made from a table."""
-    flags = _given(context)
+    flags = given(context, OPTIONS, CONFIG_FLAG)
     try:
         with Ending(_LOG) as ending:
             settings = load(flags, os.environ)
@@ -103,19 +88,6 @@ def nameserver_command(context: click.Context, /, *, print_config: bool, **_: st
     except _EXPECTED as error:
         click.echo(f"Error: {error}", err=True)
         context.exit(_exit_code(error))
-
-
-def _given(context: click.Context) -> Mapping[str, str]:
-    """Return the values of the command line by flag."""
-    joined = {option.flag: option.joined_by for option in OPTIONS}
-    found = {}
-    for parameter in context.command.params:
-        flag, value = parameter.opts[-1], context.params.get(parameter.name or "")
-        if isinstance(value, tuple) and value:
-            found[flag] = joined[flag].join(value)
-        elif isinstance(value, str):
-            found[flag] = value
-    return found
 
 
 def _run(settings: Settings, flags: Mapping[str, str], ending: Ending) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 import click
 
 from ...daemon.ending import Ending, Work
+from ...daemon.flags import given, with_settings
 from ...daemon.http_server import AddressTaken
 from ...daemon.logs import LogOutput
 from ...daemon.option import Kind, Option
@@ -21,8 +22,6 @@ from ..settings.loader import load
 from ..settings.sidecar_config import CONFIG_FLAG, CONFIG_VARIABLE, OPTIONS, SidecarConfig
 from ..settings.text import as_toml
 from .sidecar import Fault, Sidecar
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
 _INTERRUPTED: Final = 128
@@ -41,7 +40,7 @@ EXIT_CODES: Final = {
 _CHECKS: Final = "files,store,broker"
 """What --check looks at without a list."""
 
-_NO_SETTINGS: Final = ("checks", "output")
+_FLAGS: Final = [option for option in OPTIONS if option.kind is not Kind.SECRET]
 _SECRETS: Final = ", ".join(option.variable for option in OPTIONS if option.kind is Kind.SECRET)
 
 _HELP: Final = f"""Keep the topics and the heartbeats of brokers in the shared registry.
@@ -60,21 +59,14 @@ Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.ite
 """
 
 
-def _with_settings(command: F) -> F:
-    """Add an option for every setting; all values are checked together, and not by click."""
-    for option in reversed([option for option in OPTIONS if option.kind is not Kind.SECRET]):
-        command = click.option(option.flag, metavar=option.metavar, help=_help(option))(command)
-    described = f"The agent.toml to read.  [env var: {CONFIG_VARIABLE}]"
-    return click.option(CONFIG_FLAG, metavar="FILE", help=described)(command)
-
-
 def _help(option: Option) -> str:
     default = "" if option.default in (None, "", {}) else f"; default: {option.default}"
     return f"{option.help}  [env var: {option.variable}{default}]"
 
 
 @click.command("agent", help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@_with_settings
+@click.option(CONFIG_FLAG, metavar="FILE", help=f"The agent.toml to read.  [env var: {CONFIG_VARIABLE}]")
+@with_settings(_FLAGS, _help)
 @click.option(
     "--check",
     "checks",
@@ -91,7 +83,7 @@ def agent_command(
     context: click.Context, /, *, checks: str | None, output: str, print_config: bool, **_: str | None
 ) -> None:
     """Run the agents; the settings come from the context, as their options are made from a table."""
-    flags = _given(context)
+    flags = given(context, _FLAGS, CONFIG_FLAG)
     ending = Ending(_LOG, _code_of_a_look) if checks or print_config else Ending(_LOG)
     try:
         with ending:
@@ -106,15 +98,6 @@ def agent_command(
         said = f"{error} ended unexpectedly: see the log" if isinstance(error, Fault) else error
         click.echo(f"Error: {said}", err=True)
         context.exit(_exit_code(error))
-
-
-def _given(context: click.Context) -> Mapping[str, str]:
-    return {
-        parameter.opts[0]: value
-        for parameter in context.command.params
-        if parameter.name not in _NO_SETTINGS
-        and isinstance(value := context.params.get(parameter.name or ""), str)
-    }
 
 
 def _code_of_a_look(number: int) -> int:
