@@ -44,6 +44,16 @@ class AgentProcess(LoggedProcess):
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def served(url: str, topic: str = "orders") -> str | None:
+    """Return the address of the live master that holds a topic."""
+    with RouteStore.from_url(url) as store:
+        try:
+            route = store.routes([topic]).get(topic)
+        except StoreUnavailable:
+            return None
+        return route.broker_datas[0].master_address if route else None
+
+
 class Site:
     """A broker process, its files, a server, and the registry as others see it."""
 
@@ -63,12 +73,7 @@ class Site:
 
     def served(self, topic: str = "orders") -> str | None:
         """Return the address of the live master that holds a topic."""
-        with RouteStore.from_url(self.url) as store:
-            try:
-                route = store.routes([topic]).get(topic)
-            except StoreUnavailable:
-                return None
-            return route.broker_datas[0].master_address if route else None
+        return served(self.url, topic)
 
     def until_served(self, topic: str = "orders") -> None:
         wait_until(lambda: self.served(topic), timeout_s=30.0, description=f"{topic} is served")

@@ -30,7 +30,7 @@ from sharedroutes.remoting import (
 )
 from sharedroutes.remoting.command import ACCESS_KEY, SIGNATURE, signature
 from tests.ports import free_port
-from tests.support import wait_until
+from tests.support import await_until, wait_until
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _READ_BYTES: Final = 65_536
@@ -139,6 +139,13 @@ class SpeakingBroker:
         """Create or change a topic; the version of the table grows."""
         self.topics[name] = topic(name, **fields)
         self.version = self.version | {"counter": self.version["counter"] + 1}
+
+    async def asked_again(self, times: int = 1) -> None:
+        """Wait until so many more requests have come."""
+        count = self.asked.total()
+        await await_until(
+            lambda: self.asked.total() >= count + times, timeout_s=30.0, description="it is asked again"
+        )
 
     def become(self, broker_id: int) -> None:
         """Be broker-a in controller mode, with this id; -1 = it has no role yet."""

@@ -134,8 +134,7 @@ async def test_a_refused_user_is_said_once_with_what_to_do_and_the_broker_lives(
                 "user 'the-agent' in the broker's ACL, its secret key and what it may do, and at "
                 "broker_credentials; then reload the agent"
             )
-            asked = broker.asked.total()
-            await await_until(lambda: broker.asked.total() > asked + 5, description="asked on")
+            await broker.asked_again(6)
             assert errors(logs) == [agent.status().source_trouble]
             assert agent.status().broker_up
             path.write_text(f"accessKey: the-agent\nsecretKey: {SECRET}\n")
@@ -170,8 +169,7 @@ async def test_credentials_that_cannot_be_read_are_told_and_those_from_before_st
             await agent.reload()
             expected = f"broker_credentials: {path}: cannot be read: No such file or directory"
             await await_until(lambda: agent.status().source_trouble == expected, description="told")
-            asked = broker.asked.total()
-            await await_until(lambda: broker.asked.total() > asked + 5, description="asked on")
+            await broker.asked_again(6)
             assert agent.status().source_trouble == expected
     assert errors(logs) == [f"{broker.address}: {expected}"]
 

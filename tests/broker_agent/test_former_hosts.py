@@ -11,8 +11,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.registry import RouteStore
-from tests.broker_agent.agent_site import AgentProcess
+from tests.broker_agent.agent_site import AgentProcess, served
 from tests.broker_agent.data_files import broker_conf, put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingProcess
 from tests.support import wait_until
@@ -59,12 +58,6 @@ def hosts(tmp_path: Path, redis_url: str) -> Iterator[tuple[BrokerHost, BrokerHo
         until_served(redis_url, first.broker.address)
         yield first, second
         first.signal(signal.SIGCONT)
-
-
-def served(url: str) -> str | None:
-    with RouteStore.from_url(url) as store:
-        route = store.routes(["orders"]).get("orders")
-    return route.broker_datas[0].master_address if route else None
 
 
 def failures(agent: AgentProcess) -> int:

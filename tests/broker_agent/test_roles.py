@@ -312,15 +312,6 @@ def unknown(told: Told[RoleEvent]) -> list[RoleUnknown]:
     return [one for one in told.all if isinstance(one, RoleUnknown)]
 
 
-async def asked_again(broker: SpeakingBroker) -> None:
-    count = broker.asked[RequestCode.GET_BROKER_CONFIG]
-    await await_until(
-        lambda: broker.asked[RequestCode.GET_BROKER_CONFIG] > count,
-        timeout_s=30.0,
-        description="it is asked again",
-    )
-
-
 async def test_a_lost_connection_takes_no_role_away() -> None:
     async with Elected() as broker:
         broker.become(0)
@@ -328,7 +319,7 @@ async def test_a_lost_connection_takes_no_role_away() -> None:
             await told.until(last_id(0), "the master")
             for _ in range(3):
                 broker.hang_up()
-                await asked_again(broker)
+                await broker.asked_again()
     assert told.all == [PermissionFound(6), RoleFound(MASTER)]
 
 

@@ -67,11 +67,6 @@ async def holding(broker: SpeakingBroker, *names: str) -> AsyncIterator[Told[Fou
         yield told
 
 
-async def asked_again(broker: SpeakingBroker, times: int = 3) -> None:
-    count = broker.asked[ASKED]
-    await await_until(lambda: broker.asked[ASKED] >= count + times, description="it is asked again")
-
-
 async def test_topics_are_read_with_their_version_and_their_queue_mappings() -> None:
     broker = Broker()
     broker.create("a", perm=4)
@@ -101,7 +96,7 @@ async def test_a_table_that_does_not_change_costs_little() -> None:
     broker.pages = True
     async with holding(broker, *(f"t{number}" for number in range(1_000))) as told:
         first = len(broker.sizes)
-        await asked_again(broker)
+        await broker.asked_again(3)
         assert max(broker.sizes[first:]) < 300
         assert len(tables(told.all)) == 1
 
@@ -118,16 +113,16 @@ async def test_the_larger_the_answers_the_less_often_a_broker_is_asked(
     large.total = "4100" if counts else None
     async with holding(large, *names), holding(small, "a"):
         asked = large.asked[ASKED]
-        await asked_again(small, 20)
+        await small.asked_again(20)
         assert large.asked[ASKED] == asked
 
 
 async def test_an_answer_that_is_the_same_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker()
     async with holding(broker, "a", "b") as told:
-        await asked_again(broker)
+        await broker.asked_again(3)
         monkeypatch.setattr(remote, "_parsed", None)
-        await asked_again(broker)
+        await broker.asked_again(3)
         monkeypatch.undo()
         broker.create("c")
         await told.until(last_is("a", "b", "c"), "the other table")
@@ -138,7 +133,7 @@ async def test_all_topics_that_came_unasked_are_not_asked_for_again() -> None:
     """A broker without pages tells all its topics already when it is asked whether they have changed."""
     broker = Broker()
     async with holding(broker, "a") as told:
-        await asked_again(broker)
+        await broker.asked_again(3)
         broker.refuse_after_change = True
         broker.create("b")
         await told.until(last_is("a", "b"), "the other table")
@@ -231,7 +226,7 @@ async def test_a_wrong_answer_is_reported_once_and_a_right_one_counts_again(
         broker.spoil = spoil
         broker.create("a", order=True)
         await told.until(lambda _: told.said(), "a report")
-        await asked_again(broker, 2)
+        await broker.asked_again(2)
         assert len(tables(told.all)) == 1
         broker.spoil = lambda body: body
         await told.until(lambda found: tables(found)[-1]["a"].order, "the right answer")
@@ -301,7 +296,7 @@ async def test_a_broker_that_comes_later_and_goes_and_comes_again_is_followed_in
         await broker.start()
         await told.until(last_is("a"), "the first table")
         broker.hang_up()
-        await asked_again(broker)
+        await broker.asked_again(3)
         await broker.die()
         broker.create("b")
         await await_until(lambda: told.ticks >= 20, description="nobody is there")
