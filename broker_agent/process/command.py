@@ -52,7 +52,7 @@ Set by variables only: {_SECRETS}.
 
 Trouble with the store, a broker or its files does not end the process. SIGTERM and SIGINT do: a broker that
 ends within stop_watch_s as well, or is drained, is taken out of the registry, and one that goes on stays for
-the next agent; a second signal ends the process at once. SIGHUP reads all files anew, SIGUSR1 drains the
+the next agent; a second signal ends the wait for that. SIGHUP reads all files anew, SIGUSR1 drains the
 brokers, SIGUSR2 lets them come back.
 
 Exit codes: {", ".join(f"{code} = {meaning}" for code, meaning in EXIT_CODES.items())}.

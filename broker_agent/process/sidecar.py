@@ -22,7 +22,6 @@ from ...registry.concurrency_async import end
 from ..agent import BrokerAgent
 from ..config import AgentConfig
 from ..planner.intent import LEAST_WATCH_S
-from ..planner.status import AgentStatus
 from ..settings.reload import Changes, changes, looked_again
 from ..settings.sidecar_config import AwaitedBroker, BrokerSettings, SidecarConfig
 from .pages import Pages
@@ -132,13 +131,14 @@ class Sidecar:
     def status(self) -> ProcessStatus:
         """Return the state of the process."""
         now = asyncio.get_running_loop().time()
+        brokers = [agent.status() for agent in self._agents]
         return ProcessStatus(
             version=version(),
             uptime_s=0.0 if self._began_s is None else now - self._began_s,
             store=masked(self._config.redis_url),
             namespace=self._config.registry.namespace,
             clock_problem=self._sweeper.clock_problem if self._sweeper is not None else None,
-            brokers=tuple(replace(one, stuck=self._progress.stuck(one.name)) for one in self._statuses()),
+            brokers=tuple(replace(one, stuck=self._progress.stuck(one.name)) for one in brokers),
             awaited=tuple(map(_waiting, self._config.awaited)),
         )
 
@@ -174,9 +174,6 @@ class Sidecar:
 
     def _longest(self, setting: str) -> float:
         return max((getattr(agent.config, setting) for agent in self._agents), default=0.0)
-
-    def _statuses(self) -> list[AgentStatus]:
-        return [agent.status() for agent in self._agents]
 
     async def _serve(self, server: HttpServer) -> None:
         said = self._config.values["http"]
