@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,10 +12,12 @@ from ..daemon.printing import iso, print_records
 from ..registry import MASTER_ID, BrokerData, RouteStore, TopicKind, TopicRoute
 from ..registry.acl import Role
 from ..registry.plans.replicas import Replica, ReplicaState, roster
-from . import records
 from .known_names import cluster_names, topic_names
 from .store_options import with_store
 from .tables import Cell, print_table, show
+
+if TYPE_CHECKING:
+    from . import records
 
 _UNKNOWN: Final = "unknown"
 _WRITE_PERMISSION: Final = "write permission"

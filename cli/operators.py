@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from ..daemon.printing import say
 from ..registry import BrokerOwned, NotFound, RouteStore, StaleEpoch
 from ..registry.acl import Role
-from . import records
 from .known_names import broker_names, cluster_names, topic_names
 from .root import Group
 from .store_options import with_store
 from .tables import show
+
+if TYPE_CHECKING:
+    from . import records
 
 
 @click.command()
