@@ -84,19 +84,6 @@ def check_client(client: Any) -> None:
         )
 
 
-def error_reply(error: redis.ResponseError) -> ErrorReply:
-    """Return an error answer of Redis as a value; raise StoreUnavailable for one that will pass."""
-    reply = _as_value(error)
-    if reply.code in _WILL_PASS or _IN_SCRIPT.search(str(error)):
-        raise StoreUnavailable(f"the store accepts no commands at the moment: {error}")
-    return reply
-
-
-def _as_value(error: redis.ResponseError) -> ErrorReply:
-    code = str(getattr(error, "status_code", None) or str(error).partition(" ")[0])
-    return ErrorReply(code, str(error).removeprefix(code + " "))
-
-
 def moved_to(replies: Iterable[Reply]) -> Address | None:
     """Return the server that commands were redirected to; they did not run."""
     for reply in replies:
@@ -157,14 +144,19 @@ def no_script(reply: Reply) -> bool:
 
 
 def normal(reply: Reply, *, tolerant: bool = False) -> Reply:
-    """Return the reply to one command; errors of that command alone become values, and if tolerant all."""
-    if tolerant and isinstance(reply, redis.ResponseError):
-        return _as_value(reply)
-    if isinstance(reply, redis.ResponseError) and not _of_the_whole_store(reply):
-        return error_reply(reply)
-    if isinstance(reply, Exception):
+    """Return the reply to one command; errors of that command alone become values, and if tolerant all.
+
+    Raises StoreUnavailable for an error that will pass, and else what `translate` makes of one.
+    """
+    if not isinstance(reply, Exception):
+        return reply
+    if not isinstance(reply, redis.ResponseError) or (_of_the_whole_store(reply) and not tolerant):
         raise translate(reply)
-    return reply
+    text = str(reply)
+    code = str(getattr(reply, "status_code", None) or text.partition(" ")[0])
+    if not tolerant and (code in _WILL_PASS or _IN_SCRIPT.search(text)):
+        raise StoreUnavailable(f"the store accepts no commands at the moment: {text}")
+    return ErrorReply(code, text.removeprefix(code + " "))
 
 
 def is_ended(error: BaseException) -> bool:
