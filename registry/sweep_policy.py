@@ -63,12 +63,7 @@ class SweepPolicy:
         self._own: frozenset[tuple[str, int]] = frozenset()
         self._error: str | None = None
         self._reported: set[str] = set()
-        self._clock = ClockWatch()
-
-    @property
-    def clock_problem(self) -> str | None:
-        """What is wrong with the clock of the store's server and what to do about it; None = nothing."""
-        return self._clock.problem
+        self.clock = ClockWatch()
 
     @property
     def listens(self) -> bool:
@@ -144,9 +139,9 @@ class SweepPolicy:
         return min(max(sweep.wait_s, _SHORTEST_S), longest_s)
 
     def _watch_clock(self, look: Look) -> None:
-        before = self._clock.problem
-        self._clock.look(look)
-        after = self._clock.problem
+        before = self.clock.problem
+        self.clock.look(look)
+        after = self.clock.problem
         if after is not None and after != before:
             _log.error("%s", after)
         elif after is None and before is not None:

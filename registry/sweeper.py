@@ -41,7 +41,7 @@ class Sweeper:
     @property
     def clock_problem(self) -> str | None:
         """What is wrong with the clock of the store's server and what to do about it; None = nothing."""
-        return self._policy.clock_problem
+        return self._policy.clock.problem
 
     def start(self) -> None:
         """Begin to sweep; does nothing when it has begun. Raises RuntimeError after close()."""

@@ -215,13 +215,13 @@ def test_a_clock_that_stands_still_is_said_once_and_when_it_is_over(
     with caplog.at_level(logging.INFO, LOGGER):
         for number in range(20):
             core.answered(Sweep(held=True, wait_s=1.0, clock_ms=1_000_000), number, number + 0.001)
-        problem = core.clock_problem
+        problem = core.clock.problem
         for number in range(20, 40):
             look = Sweep(held=True, wait_s=1.0, clock_ms=1_000_000 + 1000 * (number - 19))
             core.answered(look, number, number + 0.001)
     assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
     assert caplog.records[0].getMessage() == problem
-    assert core.clock_problem is None
+    assert core.clock.problem is None
     assert "keeps pace again" in caplog.records[1].getMessage()
 
 
