@@ -26,17 +26,15 @@ class Script:
         return _source(self.operation)
 
 
-def _text(name: str) -> str:
-    """Return a file of the package, also when it is imported from a zip, as by Spark's workers."""
+def _lua(name: str) -> str:
+    """Return a script without its comments, of which every process would keep a copy.
+
+    The package may be imported from a zip, as by Spark's workers.
+    """
     content = get_data(__package__, f"lua/{name}.lua")
     if content is None:
         raise FileNotFoundError(f"{__package__}: lua/{name}.lua")
-    return content.decode()
-
-
-def _lua(name: str) -> str:
-    """Return a script without its comments, of which every process would keep a copy."""
-    return re.sub("^ *--.*\n", "", _text(name), flags=re.MULTILINE)
+    return re.sub("^ *--.*\n", "", content.decode(), flags=re.MULTILINE)
 
 
 _COMMON: Final = f"local SCHEMA = '{SCHEMA}'\n{_lua('_common')}"

@@ -158,11 +158,12 @@ class ReaderLink(Link):
     def send(self, commands: Sequence[Command]) -> list[Any]:
         """Send reads, and return what a server answers that has the client's place in the stream."""
         where = self.where
+        newest: Command = (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)
         for _ in range(_MOST_SERVERS):
             token = where.token
             while token is where.token:
                 place = where.place()
-                last, *replies = super().send([self._newest, *commands])
+                last, *replies = super().send([newest, *commands])
                 problem = problem_of_server([last, *replies])
                 if problem is not None:
                     where.doubt()
@@ -174,10 +175,6 @@ class ReaderLink(Link):
                     return replies
                 sleep(wait_s)
         raise redis.ConnectionError(f"could not stay at {where}")
-
-    @property
-    def _newest(self) -> Command:
-        return (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)
 
 
 def open_reader(url: str, config: RegistryConfig, keys: Keys, place: Place, spread_s: float) -> ReaderLink:

@@ -160,11 +160,12 @@ class AsyncReaderLink(AsyncLink):
     async def send(self, commands: Sequence[Command]) -> list[Any]:
         """Send reads, and return what a server answers that has the client's place in the stream."""
         where = self.where
+        newest: Command = (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)
         for _ in range(_MOST_SERVERS):
             token = where.token
             while token is where.token:
                 place = where.place()
-                last, *replies = await super().send([self._newest, *commands])
+                last, *replies = await super().send([newest, *commands])
                 problem = problem_of_server([last, *replies])
                 if problem is not None:
                     where.doubt()
@@ -176,10 +177,6 @@ class AsyncReaderLink(AsyncLink):
                     return replies
                 await sleep(wait_s)
         raise redis.ConnectionError(f"could not stay at {where}")
-
-    @property
-    def _newest(self) -> Command:
-        return (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)
 
 
 def open_reader(
