@@ -130,20 +130,16 @@ def clock_us(time: Sequence[int | bytes]) -> int:
     return int(seconds) * 1_000_000 + int(us)
 
 
-def unless_foreign(key: str, reply: Reply) -> Reply:
-    """Return the reply, None for a key of another type; raise StoreRefused for any other error."""
-    try:
-        return checked(key, reply)
-    except CorruptData:
-        return None
+def unless_foreign(key: str, reply: Reply, corrupt: list[CorruptData] | None = None) -> Reply:
+    """Return the reply, None for a key of another type; raise StoreRefused for any other error.
 
-
-def noted(key: str, reply: Reply, corrupt: list[CorruptData]) -> Reply:
-    """Return the reply, None for a key of another type, which is added to `corrupt`; else as `checked`."""
+    What is foreign is added to `corrupt`.
+    """
     try:
         return checked(key, reply)
     except CorruptData as error:
-        corrupt.append(error)
+        if corrupt is not None:
+            corrupt.append(error)
         return None
 
 

@@ -12,7 +12,7 @@ from ..checks import check_broker_name
 from ..errors import CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import EXPIRED, MASTER_ID, Change, ChangeKind, Group, MemberTraits
-from .base import Command, Plan, Reads, checked, clock_us, noted, read, unless_foreign
+from .base import Command, Plan, Reads, checked, clock_us, read, unless_foreign
 from .changes import NEWEST, newest_changes
 from .expiry import whole_ms
 from .routes import Listing, broker_names, mget
@@ -151,7 +151,7 @@ def replicas(keys: Keys, names: Sequence[str], *, bare: bool = False) -> Plan[Li
     corrupt: list[CorruptData] = []
     found: list[tuple[Group, int, Mapping[bytes, bytes]]] = []
     for name, reply in zip(names, replies, strict=True):
-        fields: Mapping[bytes, bytes] = noted(keys.broker(name), reply, corrupt) or {}
+        fields: Mapping[bytes, bytes] = unless_foreign(keys.broker(name), reply, corrupt) or {}
         group = codec.decode_group(name, fields)
         ids = codec.replica_ids(fields) or ((MASTER_ID,) if bare else ())
         found += [(group, broker_id, fields) for broker_id in ids]
@@ -210,7 +210,7 @@ def roster(keys: Keys, *, since: bool = True) -> Plan[Listing[list[Replica]]]:
     if kind not in (b"zset", b"none"):
         corrupt.append(CorruptData(keys.deadlines, f"is a {kind.decode()}, not the leases' deadlines"))
     both = zip(names, counts, strict=True)
-    topics = {name: noted(keys.broker_topics(name), count, corrupt) or 0 for name, count in both}
+    topics = {name: unless_foreign(keys.broker_topics(name), count, corrupt) or 0 for name, count in both}
     members = [(found.broker_name, found.broker_id) for found in listing.found]
     told = yield from _told(keys, set(members) if since else set(), corrupt)
     entries = [

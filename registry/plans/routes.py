@@ -13,7 +13,7 @@ from ..checks import several
 from ..errors import CorruptData
 from ..keys import Keys
 from ..model import MASTER_ID, BrokerData, Group, MemberTraits, Perm, QueueData, TopicRoute
-from .base import Command, Plan, Reads, checked, noted, read
+from .base import Command, Plan, Reads, checked, read, unless_foreign
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ def _look_closer(
             corrupt.append(CorruptData(keys.topic(topic), f"is a {kind.decode()}, not a route index"))
     groups = {}
     for name, reply in zip(names, replies[len(absent) :], strict=True):
-        fields = noted(keys.broker(name), reply, corrupt)
+        fields = unless_foreign(keys.broker(name), reply, corrupt)
         if fields is not None:
             groups[name] = codec.decode_group(name, fields)
     return tuple(missing), groups
