@@ -137,8 +137,9 @@ class AsyncRouteStore:
     def at_replicas(self, place: Place, spread_s: float) -> tuple[Self, Reading]:
         """Return this store for one client that reads and listens at a replica, and what is known of where.
 
-        `place`: the client's place in the stream; `spread_s`: over how long clients go to the primary that
-        lost their last replica together. The caller closes it, before this store. Raises InvalidInput.
+        `place`: the client's place in the stream. `spread_s`: when all clients lose their last replica at
+        once, they go to the primary within this time. The caller closes the store that is returned, before
+        this one. Raises InvalidInput.
         """
         if self._url is None:
             raise InvalidInput("read_from: replicas are found by a URL only, and not by a Redis client")

@@ -96,7 +96,7 @@ class Reading(Whereabouts):
         sweeper_lease_s: float,
         rng: random.Random | None = None,
     ) -> None:
-        """`spread_s`: within how long clients go to the primary that lost their last replica together."""
+        """`spread_s`: clients that lose their last replica at once all go to the primary within this time."""
         super().__init__(endpoint, slot, replicas=True)
         self.place = place
         self._spread_s = spread_s
