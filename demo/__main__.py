@@ -23,7 +23,7 @@ from .sender import Sender, routed
 from .show import Show
 
 _CALM_DEADLINE_S: Final = 10.0
-_START_DEADLINE_S: Final = 15.0
+_START_DEADLINE_S: Final = 60.0
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

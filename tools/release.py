@@ -51,8 +51,9 @@ print(*(name for name in usable if COMMANDS[name].load()))
 
 _ASK: Final = """
 import subprocess, sys
-from sharedroutes.registry import Broker, EmbeddedServer, RouteStore, TopicConfig
-with EmbeddedServer() as server, RouteStore.from_url(server.url) as store:
+from sharedroutes.registry import Broker, EmbeddedServer, RegistryConfig, RouteStore, TopicConfig
+lasting = RegistryConfig(lease_ttl_s=600.0)  # nobody renews the lease
+with EmbeddedServer() as server, RouteStore.from_url(server.url, lasting) as store:
     store.register(Broker("broker-a", "10.0.0.1:10911"), [TopicConfig("orders")])
     def run(*words, status):
         done = subprocess.run([sys.argv[1], *words, "--redis", server.url], capture_output=True, text=True)

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from redis.crc import key_slot
-
 from .url import Address, Endpoint, Mode
 
 REDIRECTS: Final = 3
@@ -32,11 +30,6 @@ _REST_S: Final = 10.0
 
 _OUT_OF_ORDER: Final = frozenset(("s_down", "o_down", "disconnected"))
 _UNKNOWN_HOST: Final = "?"
-
-
-def slot_of(prefix: str) -> int:
-    """Return the slot of a Redis Cluster that holds all keys with this hash tag."""
-    return key_slot(prefix.encode())
 
 
 class Whereabouts:

@@ -18,7 +18,7 @@ from ..config import RegistryConfig
 from ..keys import Keys
 from ..plans import Command
 from .adapted import adapted
-from .discovery import CONFIRM_S, REDIRECTS, Whereabouts, slot_of
+from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located_async import AsyncDirectory, AsyncLocatedConnection, AsyncLocatedSSLConnection, answered
 from .reading import Place, Reading
 from .replies import (
@@ -33,7 +33,7 @@ from .replies import (
     problem_of_server,
     translate,
 )
-from .url import NO_RETRIES, Mode, asking_options, parse_url, pool_options, server_options
+from .url import NO_RETRIES, Mode, asking_options, parse_url, pool_options, server_options, slot_of
 
 AsyncRedisClient: TypeAlias = redis.asyncio.Redis | RedisCluster
 """The clients of redis-py that a store can use."""

@@ -16,8 +16,8 @@ from ..errors import InvalidInput
 from ..keys import Keys
 from ..plans import ORIGIN
 from ..plans.changes import order
-from .discovery import Whereabouts, slot_of, text_of
-from .url import Address, Endpoint, Mode, parse_url
+from .discovery import Whereabouts, text_of
+from .url import Address, Endpoint, Mode, parse_url, slot_of
 
 BEHIND_S: Final = 1.0
 """How long a client waits for a replica that does not have the client's place in the stream."""

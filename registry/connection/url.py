@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from redis.backoff import NoBackoff
+from redis.crc import key_slot
 from redis.maint_notifications import MaintNotificationsConfig
 
 from ..checks import check_address
@@ -131,6 +132,11 @@ def parse_url(url: str) -> Endpoint:
         raise _wrong("a Cluster has only the database 0")
     replicas = tuple(_addresses(options["replica"], mode)) if "replica" in options else ()
     return Endpoint(**common, database=database, replicas=replicas)
+
+
+def slot_of(prefix: str) -> int:
+    """Return the slot of a Redis Cluster that holds all keys with this hash tag."""
+    return key_slot(prefix.encode())
 
 
 def _of_sentinels(common: dict[str, Any], path: str, options: Mapping[str, Any]) -> Endpoint:

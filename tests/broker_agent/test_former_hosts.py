@@ -16,6 +16,8 @@ from tests.broker_agent.data_files import broker_conf, put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingProcess
 from tests.support import wait_until
 
+pytestmark = pytest.mark.long
+
 TTL_S: Final = 600.0
 """So that no lease ends by itself here."""
 

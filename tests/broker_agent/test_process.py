@@ -19,6 +19,8 @@ from tests.broker_agent.data_files import REAL, put, topics_json
 from tests.broker_agent.stand_ins import BrokerProcess
 from tests.support import run_python, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def broker() -> Iterator[BrokerProcess]:
@@ -171,7 +173,6 @@ AsyncSweeper.run = fail
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", [WITH_A_THREAD_THAT_NEVER_RETURNS, WITH_A_TASK_THAT_NEVER_ENDS])
 def test_what_never_ends_does_not_keep_the_process(site: Site, program: str) -> None:
     with site.agent("--stop-deadline", "10", program=program + RUN) as agent:
@@ -180,7 +181,6 @@ def test_what_never_ends_does_not_keep_the_process(site: Site, program: str) -> 
     assert " exiting without waiting for " in agent.log().splitlines()[-1]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", [WITH_A_THREAD_THAT_NEVER_RETURNS, WITH_A_TASK_THAT_NEVER_ENDS])
 def test_what_never_ends_does_not_keep_a_process_with_a_fault(site: Site, program: str) -> None:
     with site.agent("--stop-deadline", "10", program=program + WITH_A_FAULT + RUN) as agent:
@@ -196,7 +196,6 @@ sidecar.Sidecar._work = fail
 """
 
 
-@pytest.mark.long
 def test_what_never_ends_does_not_keep_a_process_with_a_fault_of_its_own(site: Site) -> None:
     program = WITH_A_THREAD_THAT_NEVER_RETURNS + WITH_ANOTHER_FAULT + RUN
     with site.agent(program=program) as agent:
