@@ -146,26 +146,22 @@ def show_compaction(summary: CompactSummary, output: str) -> None:
 
 def _records(summary: CompactSummary) -> Iterator[records.CompactedDay]:
     for one in summary.compacted:
-        yield {
-            "table": one.table,
-            "day": one.day,
-            "done": "compacted",
-            "rows": one.rows,
-            "folders": one.folders,
-            "bytesBefore": one.bytes_before,
-            "bytesAfter": one.bytes_after,
-        }
+        yield _record(one.table, one.day, one)
     for dropped in summary.dropped:
         table, _, day = dropped.partition("/")
-        yield {
-            "table": table,
-            "day": day,
-            "done": "dropped",
-            "rows": None,
-            "folders": None,
-            "bytesBefore": None,
-            "bytesAfter": None,
-        }
+        yield _record(table, day, None)
+
+
+def _record(table: str, day: str, done: DayCompacted | None) -> records.CompactedDay:
+    return {
+        "table": table,
+        "day": day,
+        "done": "compacted" if done else "dropped",
+        "rows": done.rows if done else None,
+        "folders": done.folders if done else None,
+        "bytesBefore": done.bytes_before if done else None,
+        "bytesAfter": done.bytes_after if done else None,
+    }
 
 
 def _days(tables: Iterable[str]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import Column as Expression
@@ -114,8 +113,7 @@ def _there(found: DataFrame | None) -> DataFrame:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """One answer: files have all of its table, the page the first rows by `order` of the columns `shown`."""
 
     table: Table
@@ -192,8 +190,7 @@ _NAMED: Final = {table.name: table for table in _QUERIES}
 _ANSWER: Final = re.compile(r"^ *(\w+)(?: \((\w+)\))?: (.+)\n +(.+)\n(?: +(?!.*:)(.+)\n)?", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of the page: what it is about, and its answers."""
 
     anchor: str

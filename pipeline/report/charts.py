@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any, Final, NamedTuple
 
@@ -73,8 +72,7 @@ class Tick(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
+class Chart(NamedTuple):
     """Lanes with bars, one below the other; or columns, whose highest one is `top`."""
 
     caption: str
@@ -124,7 +122,9 @@ def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, spa
     for row in replicas:
         name = f"{row['broker']}:{row['broker_id']}"
         signs = marks.get(tuple(row[:3]), [])
-        drawn = [_alive(row["since_ms"], span), *_away(row["bars"], span), *signs]
+        at = span.place(row["since_ms"])
+        tip = f"alive, but for what is drawn otherwise; known since {time_text(row['since_ms'])}"
+        drawn = [Bar(at, _ALL - at, "alive", tip), *_away(row["bars"], span), *signs]
         lanes.append(Lane(f"{row['registry']} {name}" if several else name, drawn))
     return Chart(
         caption=f"{counted(len(replicas), 'replica')} over time, those that were away longest",
@@ -162,12 +162,6 @@ def _times(sessions: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 _LAST_MS: Final = 2**53
-
-
-def _alive(since_ms: int, span: Span) -> Bar:
-    at = span.place(since_ms)
-    tip = f"alive, but for what is drawn otherwise; known since {time_text(since_ms)}"
-    return Bar(at, _ALL - at, "alive", tip)
 
 
 def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -29,8 +28,7 @@ Said = tuple[str, str, str]
 """Value, note and level of a tile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class Overview(NamedTuple):
     """What a report is about, and what is missing from it; times in ms since 1970."""
 
     begin_ms: int
@@ -70,8 +68,7 @@ class Tile(NamedTuple):
     anchor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """The first rows of an answer; `total` is how many there are."""
 
     name: str
@@ -84,8 +81,7 @@ class Grid:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A part of the page; its anchor is what links to it end in."""
 
     anchor: str
@@ -95,8 +91,7 @@ class Section:
     grids: Sequence[Grid] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """All of it."""
 
     title: str
