@@ -28,6 +28,8 @@ _ALWAYS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Spark begins to sort when it has met 128 groups of which it collects lists; there are many, and small.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+    # What is partitioned by the hash of a topic is joined by topic as it lies.
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
 _FROM_THE_START: Final = {
     # Else each operation on a column looks up who called it: half of the time that it takes to make a plan.

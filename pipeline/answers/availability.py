@@ -121,19 +121,21 @@ def wiped(seen: Seen) -> DataFrame:
 def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame:
     """Return SET, size, broker of those brokers of each set that were ever silent, and its life."""
     # Any topic that had these brokers tells which they are: the first by a number, found without sorting.
+    also = F.xxhash64("topic", "registry")
+    one = {"topic_hash": F.col("topic_hash"), "also": also, "at_ms": F.col("from_ms")}
     place = F.xxhash64("topic_hash", "from_ms")
     sets = placed.groupBy(*SET).agg(
-        F.min("from_ms").alias("first_ms"), F.max("to_ms").alias("last_ms"), F.min(place).alias("place")
+        F.max("size").alias("size"),
+        F.min("from_ms").alias("first_ms"),
+        F.max("to_ms").alias("last_ms"),
+        *(F.min_by(value, place).alias(name) for name, value in one.items()),
     )
-    likes = placed.select(
-        *SET, "topic_hash", "topic", "size", F.col("from_ms").alias("at_ms"), place.alias("place")
-    )
-    brokers = silent.select("registry", "broker").distinct()
     return (
-        held.join(brokers, ["registry", "broker"], "left_semi")
-        .join(likes.join(sets, [*SET, "place"]), [*TOPIC])
+        held.withColumn("also", also)
+        .join(sets.hint("shuffle_hash"), ["topic_hash", "registry", "also"])
         .where((F.col("from_ms") <= F.col("at_ms")) & (F.col("at_ms") < F.col("to_ms")))
         .select(*SET, "size", "broker", "first_ms", "last_ms")
+        .join(silent.select("registry", "broker"), ["registry", "broker"], "left_semi")
         .distinct()
     )
 
@@ -248,23 +250,25 @@ def _since(times: DataFrame, from_ms: int | None) -> DataFrame:
 def _in_gaps_ms() -> Expression:
     """Return how much of [from_ms, to_ms) lies in gaps, which do not overlap."""
     nothing = F.lit(0).cast("bigint")
-    return F.aggregate(
+    found = F.aggregate(
         "gaps",
         nothing,
         lambda so_far, gap: (
             so_far + F.greatest(F.least("to_ms", gap["after_ms"]) - F.greatest("from_ms", gap["ms"]), nothing)
         ),
     )
+    return F.when(F.size("gaps") > 0, found).otherwise(nothing)
 
 
 def outage_causes(outages: DataFrame) -> DataFrame:
     """Return OUTAGE_CAUSES from TOPIC_OUTAGES."""
-    nobody = F.array(F.lit(""))
-    by_broker = outages.withColumn(
-        "broker", F.explode(F.when(F.size("caused_by") > 0, F.col("caused_by")).otherwise(nobody))
+    of_broker = outages.select("*", F.explode_outer("caused_by").alias("broker")).fillna("", "broker")
+    # What is alike is counted first: Spark takes long to collect lists.
+    alike = of_broker.groupBy("registry", "broker", "topic", "causes").agg(
+        F.count("*").alias("outages"), F.sum("lost_ms").alias("lost_ms")
     )
-    found = by_broker.groupBy("registry", "broker").agg(
-        F.count("*").alias("outages"),
+    found = alike.groupBy("registry", "broker").agg(
+        F.sum("outages").alias("outages"),
         F.count_distinct("topic").alias("topics"),
         (F.sum("lost_ms") / _MINUTE_MS).alias("lost_min"),
         F.sort_array(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),

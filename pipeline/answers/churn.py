@@ -120,13 +120,13 @@ def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
                 "brokers": has_it,
                 "came": came,
                 "left": left,
-                "moved": (F.size(came) > 0) & (F.size(left) > 0),
             }
         )
+        .withColumn("moved", (F.size("came") > 0) & (F.size("left") > 0))
         .drop("holders", "told", "is_created", "is_gone")
     )
 
 
 def _brokers(chosen: Callable[[Expression], Expression]) -> Expression:
     """Return the names of the holders that are chosen, sorted."""
-    return F.sort_array(F.transform(F.filter("holders", chosen), lambda one: one["broker"]))
+    return F.sort_array(F.filter("holders", chosen)["broker"])

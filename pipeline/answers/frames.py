@@ -81,30 +81,28 @@ def covered(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     told = readable(changes, until_ms)
     is_gap = F.col("kind") == GAP
     after_ms = F.greatest("ms", F.split("key", "-")[0].try_cast("bigint"))
-    ends = F.when(F.col("key") != "", after_ms)
+    gap = F.struct("ms", "seq", F.when(F.col("key") != "", after_ms).alias("after_ms")).alias("gap")
+    gaps = told.where(is_gap).select("registry", gap)
     newest = F.max("ms") if until_ms is None else F.lit(until_ms).cast("bigint")
     spans = told.groupBy("registry").agg(
         F.min(F.when(~is_gap, F.col("ms"))).alias("since_ms"),
         newest.alias("until_ms"),
-        F.sort_array(F.collect_set(F.when(is_gap, F.struct("ms", "seq", ends.alias("after_ms"))))).alias(
-            "gaps"
-        ),
+        F.sort_array(F.collect_set(F.when(is_gap, gap))).alias("gaps"),
     )
     return (
-        spans.join(F.broadcast(_first_after(told.where(~is_gap), spans)), "registry", "left")
+        spans.join(F.broadcast(_first_after(told.where(~is_gap), gaps)), "registry", "left")
         .withColumn("gaps", F.transform("gaps", _whole))
         .withColumn("since_ms", F.coalesce("since_ms", "until_ms"))
         .drop("firsts")
     )
 
 
-def _first_after(told: DataFrame, spans: DataFrame) -> DataFrame:
+def _first_after(told: DataFrame, gaps: DataFrame) -> DataFrame:
     """Return registry, firsts: the gaps that do not tell their end, and `first_ms` of the change behind."""
     is_open = F.col("gap.after_ms").isNull()
-    gaps = spans.select("registry", F.explode("gaps").alias("gap")).where(is_open).select("registry", "gap")
     is_behind = F.struct("ms", "seq") > F.struct("gap.ms", "gap.seq")
     return (
-        told.join(F.broadcast(gaps), "registry")
+        told.join(F.broadcast(gaps.where(is_open)), "registry")
         .where(is_behind)
         .groupBy("registry", "gap")
         .agg(F.min("ms").alias("first_ms"))

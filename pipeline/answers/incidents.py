@@ -74,10 +74,13 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
     events = of_ends.unionByName(of_topics, allowMissingColumns=True)
     # Of a broker's seconds first: a registry is one partition of a window.
     second = F.floor(F.col("from_ms") / 1000).alias("second")
-    by_second = events.groupBy(second, "registry", "broker").agg(*_sums())
+    causes = F.sort_array(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes")
+    # What is alike is summed up before: Spark takes long to collect lists.
+    alike = events.groupBy(second, "registry", "broker", "causes").agg(*_sums())
+    by_second = alike.groupBy("second", "registry", "broker").agg(*_sums(), causes)
     runs = in_runs(by_second, ("registry",), "from_ms", F.col("from_ms") + round(apart_s * 1000))
     names = F.sort_array(F.collect_set("broker")).alias("names")
-    found = runs.groupBy("registry", "run").agg(*_sums(), names)
+    found = runs.groupBy("registry", "run").agg(*_sums(), causes, names)
     return shaped(
         found.fillna(0, ["failures", "outages", "lost_ms"]).withColumns(
             {
@@ -91,7 +94,7 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
 
 
 def _sums() -> tuple[Expression, ...]:
-    """Return what events, or sums of them, come to."""
+    """Return what events, or sums of them, come to, but for their causes."""
     return (
         F.min("from_ms").alias("from_ms"),
         F.max("to_ms").alias("to_ms"),
@@ -99,7 +102,6 @@ def _sums() -> tuple[Expression, ...]:
         F.sum("failures").alias("failures"),
         F.sum("outages").alias("outages"),
         F.sum("lost_ms").alias("lost_ms"),
-        F.sort_array(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes"),
         F.sum("misdirected").alias("misdirected"),
     )
 

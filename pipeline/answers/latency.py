@@ -81,10 +81,9 @@ def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:
 def _with_percentiles(counted: DataFrame, keys: list[str]) -> DataFrame:
     """Sum up the hundredths, and find the percentiles among them."""
     answered = f.when(f.col("step").isNotNull(), f.col("attempts")).otherwise(0.0)
-    all_of_them = Window.partitionBy(*keys)
-    up_to_here = all_of_them.orderBy(f.col("step").asc_nulls_first()).rowsBetween(
-        Window.unboundedPreceding, Window.currentRow
-    )
+    in_order = Window.partitionBy(*keys).orderBy(f.col("step").asc_nulls_first())
+    up_to_here = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    all_of_them = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     reached = f.try_divide(f.sum(answered).over(up_to_here), f.sum(answered).over(all_of_them))
     percentiles = [
         f.min(f.when(f.col("reached") >= share - _ROUNDING, f.col("longest_ms"))).alias(name)
