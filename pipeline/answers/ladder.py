@@ -75,8 +75,7 @@ class _Done(NamedTuple):
         return round(self.saved - objective.withheld_weight * self.withheld, _DIGITS)
 
 
-@dataclass(frozen=True, slots=True)
-class LadderAnswer:
+class LadderAnswer(NamedTuple):
     """All that samples say of ladders."""
 
     recommended: Ladder | None
@@ -145,11 +144,10 @@ def _replayed(marked: DataFrame, tried: Sequence[Ladder]) -> list[_Done]:
     def replay(sent: Iterable[Row]) -> Iterator[NDArray[np.float64]]:
         sums = nothing.copy()
         for stretch in _stretches(sent, least_ms):
-            # Most ladders of a grid say the same of a stretch: that is replayed once.
-            told = [*ladders.answers(stretch.triggers)]
-            done = {answers: _come_to(stretch.replay(answers)) for answers in {*told}}
-            if told:
-                sums += np.array([done[answers] for answers in told])
+            if stretch.triggers:
+                # Most ladders of a grid say the same of a stretch: that is replayed once.
+                told, which = ladders.answers(stretch.triggers)
+                sums += np.array([_come_to(stretch.replay(answers)) for answers in told])[which]
         yield sums
 
     parts = _sorted(marked, ladders).rdd.mapPartitions(replay).collect()
@@ -177,7 +175,9 @@ def _sorted(marked: DataFrame, ladders: Ladders) -> DataFrame:
             "begin_ms": f.col("at_ms") - f.col("latency_ms"),
         }
     )
-    is_only = (f.min("broker") == f.max("broker")).alias("is_only")
+    # Names are compared by number: the least of strings is found by sorting all rows.
+    number = f.xxhash64("broker")
+    is_only = (f.min(number) == f.max(number)).alias("is_only")
     brokers = joinable.groupBy("told_of", "topic").agg(is_only)
     order = ["at_ms", "latency_ms", "outcome", "isolated", "topic", "attempt"]
     until_then = Window.partitionBy(*_WHOSE).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)

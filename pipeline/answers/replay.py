@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -45,30 +45,34 @@ class Isolation(NamedTuple):
     withheld: float
 
 
+Answers: TypeAlias = tuple[list[tuple[int, ...]], list[int]]
+"""What several ladders say of some triggers, each thing once; and which of that each ladder says."""
+
+
 class Ladders:
     """Several ladders at once: what each says of an answer is looked up, and searched but once."""
 
     def __init__(self, ladders: Collection[Ladder]) -> None:
         self._bounds = sorted({latency_ms for one in ladders for latency_ms in one.latency_ms})
-        self._of_failure = tuple(isolation_ms(one, 0, failed=True) for one in ladders)
-        self._between = [
+        self._told = [
             tuple(isolation_ms(one, latency_ms, failed=False) for one in ladders)
             for latency_ms in (-inf, *self._bounds)
         ]
-        isolating = (ms for ms, told in zip(self._bounds, self._between[1:], strict=True) if any(told))
+        isolating = (ms for ms, told in zip(self._bounds, self._told[1:], strict=True) if any(told))
         self.least_ms: float = next(isolating, inf)
         """The least latency of an answer after which any of them isolates; inf = none does."""
 
-        self.longest_ms = max((for_ms for told in self._between for for_ms in told), default=0)
+        self.longest_ms = max((for_ms for told in self._told for for_ms in told), default=0)
         """The longest time for which one of them leaves a broker alone after an answer."""
 
-    def answers(self, triggers: Iterable[Attempt]) -> Iterator[tuple[int, ...]]:
-        """Yield of each ladder for how many ms it isolates after each trigger; nothing without triggers."""
-        of_each = (
-            self._of_failure if one.failed else self._between[bisect_right(self._bounds, one.latency_ms)]
-            for one in triggers
-        )
-        return zip(*of_each, strict=True)
+        self._told.append(tuple(isolation_ms(one, 0, failed=True) for one in ladders))
+        self._alone = [_alike([told]) for told in self._told]
+
+    def answers(self, triggers: Iterable[Attempt]) -> Answers:
+        """Return for how many ms ladders isolate after each trigger; nothing without triggers."""
+        steps = [-1 if one.failed else bisect_right(self._bounds, one.latency_ms) for one in triggers]
+        # Most triggers are alone.
+        return self._alone[steps[0]] if len(steps) == 1 else _alike([self._told[step] for step in steps])
 
 
 class Stretch:
@@ -125,6 +129,12 @@ class Stretch:
         low, high = bisect_left(self._begins, start_ms), bisect_left(self._begins, end_ms)
         saved, withheld = (round(sums[high] - sums[low], _DIGITS) for sums in (self._saved, self._withheld))
         return Isolation(start_ms, end_ms, saved, withheld)
+
+
+def _alike(of_each: Sequence[tuple[int, ...]]) -> Answers:
+    told = [*zip(*of_each, strict=True)]
+    places = {answers: place for place, answers in enumerate(dict.fromkeys(told))}
+    return [*places], [places[answers] for answers in told]
 
 
 def isolation_ms(ladder: Ladder, latency_ms: float, *, failed: bool) -> int:

@@ -63,7 +63,7 @@ def broker_reliability(sessions: DataFrame, *, short_s: float = 60.0, return_s: 
         F.count_if(F.col("ended") == "clean").alias("stops"),
         F.count_if(F.col("ended") == "replaced").alias("restarts"),
         F.count_if(F.col("ended") == "fenced").alias("takeovers"),
-        F.count_if(_too_short(short_s) | _soon_back(return_s)).alias("flaps"),
+        F.count_if(_flap(short_s, return_s)).alias("flaps"),
         F.sum("alive_ms").alias("alive_ms"),
         F.sum(away_ms).alias("away_ms"),
         F.avg(F.when(failed & F.col("returned"), away_ms / 1000)).alias("mttr_s"),
@@ -83,11 +83,8 @@ def _missed_until_ms() -> Expression:
     return F.when(F.col("ended") == "moved", F.col("end_ms")).otherwise(F.col("away_until_ms"))
 
 
-def _too_short(short_s: float) -> Expression:
+def _flap(short_s: float, return_s: float) -> Expression:
     seen = (F.col("began") == "up") & ~F.col("ended").isin("moved", "unknown", "open")
-    return seen & (F.col("alive_ms") < short_s * 1000)
-
-
-def _soon_back(return_s: float) -> Expression:
+    away = F.col("returned") & F.col("ended").isin("clean", "gone", "expired")
     away_ms = F.col("away_until_ms") - F.col("end_ms")
-    return F.col("returned") & F.col("ended").isin("clean", "gone", "expired") & (away_ms < return_s * 1000)
+    return seen & (F.col("alive_ms") < short_s * 1000) | away & (away_ms < return_s * 1000)
