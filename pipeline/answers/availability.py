@@ -124,6 +124,7 @@ def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame
     also = F.xxhash64("topic", "registry")
     one = {"topic_hash": F.col("topic_hash"), "also": also, "at_ms": F.col("from_ms")}
     place = F.xxhash64("topic_hash", "from_ms")
+    brokers = silent.select("registry", "broker").distinct()
     sets = placed.groupBy(*SET).agg(
         F.max("size").alias("size"),
         F.min("from_ms").alias("first_ms"),
@@ -135,7 +136,7 @@ def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame
         .join(sets.hint("shuffle_hash"), ["topic_hash", "registry", "also"])
         .where((F.col("from_ms") <= F.col("at_ms")) & (F.col("at_ms") < F.col("to_ms")))
         .select(*SET, "size", "broker", "first_ms", "last_ms")
-        .join(silent.select("registry", "broker"), ["registry", "broker"], "left_semi")
+        .join(F.broadcast(brokers), ["registry", "broker"], "left_semi")
         .distinct()
     )
 
