@@ -121,10 +121,12 @@ async def test_a_forgotten_topic_is_no_longer_kept_fresh_and_is_read_anew(stage:
         async def is_there() -> bool:
             return len(await client.subscribe_queues("t1")) == 7
 
-        await await_until(is_there, description="the doorbell brings the change of the other topic")
-        assert [event.topics for event in heard.all(LookupDone)] == [2]
+        await await_until(is_there, description="the change of the other topic is heard of")
+        assert client.health().topics == 1
         assert len(await client.subscribe_queues("t0")) == 7
-        assert [event.topics for event in heard.all(LookupDone)] == [2, 1]
+        # The other one may have been read again, too, where the doorbell was missed; never both together.
+        first, *others = [event.topics for event in heard.all(LookupDone)]
+        assert (first, {*others}) == (2, {1})
 
 
 # --- how old -----------------------------------------------------------------------------------------------

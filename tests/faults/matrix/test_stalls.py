@@ -92,7 +92,7 @@ def test_it_is_written_down_who_waited_and_that_the_harness_did(tmp_path: Path) 
             found = read_file(tmp_path / "driver.jsonl")
             return {event.process for event in found if isinstance(event, Late)}
 
-        wait_until(lambda: "busy" in written(), description="who was busy has waited")
+        wait_until(lambda: "busy" in written(), pause_s=EVERY_S, description="who was busy has waited")
         assert "gone" not in written()
         time.sleep(2 * EVERY_S)  # so late is the next look
         assert "" in written()
