@@ -34,7 +34,7 @@ CLUSTER_SKEW: Final = table("""
     mean double: write queues a broker
     most bigint: write queues of the fullest broker
     most_over_mean double = most / mean; 1 = even; null = there is no queue
-    single_broker_topics bigint: topics with one broker to write to in the whole registry
+    single_broker_topics bigint: topics with one broker to write to in the whole registry, wiped ones aside
     room bigint: write queues to add, on writable brokers, until these have as many each
 """)
 
@@ -136,7 +136,7 @@ def _singles(routes: DataFrame) -> DataFrame:
     """Return the topics that one broker takes messages for, with that broker."""
     return (
         _entries(routes)
-        .where("writes > 0")
+        .where("writes > 0 AND NOT wiped")
         .groupBy("registry", "topic")
         .agg(
             f.count("*").alias("brokers"),

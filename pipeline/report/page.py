@@ -329,7 +329,7 @@ def _of_detection(found: Found) -> Said:
     rows = {row["stage"]: row for row in found.top if row["ends"]}
     told, theirs = rows.get("told"), rows.get("rocketmq told")
     if told is None:
-        return "none", "no broker ended unasked, or nobody knows when", "good"
+        return "none", "no broker ended unasked, or nobody knows when", ""
     beside = f"; RocketMQ's name server: {length_text(theirs['max_ms'])} (computed)" if theirs else ""
     note = f"half of {counted(told['ends'], 'end')} within {length_text(told['p50_ms'])}{beside}"
     return length_text(told["max_ms"]), note, ""
@@ -337,17 +337,17 @@ def _of_detection(found: Found) -> Said:
 
 def _of_owners(found: Found) -> Iterator[Tile]:
     """Yield who was taken over again and again: two agents for one replica, which is alive all the time."""
-    most = found.frame.where("takeovers > 1").orderBy(F.desc("takeovers"), "broker", "broker_id").first()
-    if most is not None:
-        note = f"{most['broker']}:{most['broker_id']} went from one address to another: has it two agents?"
-        yield Tile("most take-overs", counted(most["takeovers"], "take-over"), note, "warn", "brokers")
+    again = found.frame.where("takeovers > 1 OR restarts > 2")
+    if most := again.orderBy(F.expr("-takeovers - restarts"), "broker", "broker_id").first():
+        times = counted(most.takeovers + most.restarts, "take-over")
+        note = f"{most.broker}:{most.broker_id} was taken from an owner that lived: has it two agents?"
+        yield Tile("most take-overs", times, note, "warn", "brokers")
 
 
 def _of_clients(found: Found, sent: Found) -> Said:
     if not found.top or not (found.top[0]["misdirected"] or found.top[0]["failures"]):
         return "none", f"no attempt of {counted(found.total, 'client')} failed", "good"
-    sums = found.sums(misdirected=F.sum("misdirected"), failures=F.sum("failures"))
-    row = found.top[0]
+    row, sums = found.top[0], found.sums(misdirected=F.sum("misdirected"), failures=F.sum("failures"))
     failures = sent.frame.groupBy("broker").agg(F.sum("failures").alias("failures"))
     (worst,) = failures.orderBy(F.desc("failures"), "broker").limit(1).collect()
     note = (

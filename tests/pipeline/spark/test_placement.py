@@ -54,6 +54,7 @@ def routes(spark: SparkSession) -> DataFrame:
         _entry("dead", "mails", 4, alive=False),
         _entry("a", "unreadable", 16, problem="no JSON"),
         _entry("w", "orders", 2, wiped=True, cluster="d"),
+        _entry("w", "bills", 4, wiped=True, cluster="d"),
     ]
     return spark.createDataFrame(rows, ROUTES.schema)
 
@@ -68,17 +69,17 @@ def test_queues_are_counted_by_broker(routes: DataFrame) -> None:
         ("c", "b", True, False, 1, 4, 4, 1.0, 2, 4),
         ("c", "dead", False, False, 1, 4, 4, 1.0, None, None),
         ("c", "new", True, False, 0, 0, 0, 0.0, 1, 8),
-        ("d", "w", True, True, 1, 4, 2, 1.0, None, None),
+        ("d", "w", True, True, 2, 8, 6, 1.0, None, None),
     ]
 
 
 def test_skew_is_that_of_the_write_queues_of_all_brokers(routes: DataFrame) -> None:
     found = cluster_skew(routes)
     assert found.schema.simpleString() == CLUSTER_SKEW.schema.simpleString()
-    # Single: bills and mails; nobody writes to `closed`. Room: 4 on b, 8 on new.
+    # Single: bills, since `w` is wiped, and mails; nobody writes to `closed`. Room: 4 on b, 8 on new.
     assert [tuple(row)[1:] for row in found.collect()] == [
         ("c", 4, 3, 4, 16, 4.0, 8, 2.0, 2, 12),
-        ("d", 1, 0, 1, 2, 2.0, 2, 1.0, 0, 0),
+        ("d", 1, 0, 2, 6, 6.0, 6, 1.0, 0, 0),
     ]
 
 

@@ -242,9 +242,19 @@ def test_who_is_alive_and_of_no_use_stands_on_top(spark: SparkSession, tmp_path:
     assert told["at the end"][1].endswith("; without write permission since 2026-11-21 00:00:05: wiped")
     assert told["most take-overs"] == (
         "3 take-overs",
-        "fought:0 went from one address to another: has it two agents?",
+        "fought:0 was taken from an owner that lived: has it two agents?",
     )
     assert told["worst client"][1].endswith("of all clients 9 failed, 0 at brokers that were gone, 9 at slow")
+
+
+@pytest.mark.parametrize(("turns", "told"), [(3, None), (4, "3 take-overs")])
+def test_two_agents_at_one_address_stand_on_top(
+    spark: SparkSession, tmp_path: Path, turns: int, told: str | None
+) -> None:
+    changes = changes_of(spark, [up(DAY_MS + 10_000 * turn, "fought", turn + 1) for turn in range(turns)])
+    page = Path(write_report(History(changes=changes), str(tmp_path)).page).read_text(encoding="utf-8")
+    tiles = {name: value for name, value, _ in _TILE.findall(page)}
+    assert tiles.get("most take-overs") == told
 
 
 def test_what_topics_lost_in_many_days_is_drawn(spark: SparkSession) -> None:
