@@ -186,7 +186,7 @@ class FileTopics:
         async with aclosing(file_watch.looks(paths, recheck_s=self._recheck_s)) as looks:
             async for in_topics, in_mappings in looks:
                 await self._note_presence(in_topics)
-                if self.present.is_set() or not self.absence_is_usual:
+                if not self._is_excused(self._topics):
                     await self._offer(self._topics, in_topics)
                 await self._offer_mappings(in_mappings)
                 table, mapped = self._topics.table, self._mappings.table
@@ -194,6 +194,10 @@ class FileTopics:
                 # Until it is known which topics are static, none is registered as an ordinary one.
                 if table is not None and mappings is not None:
                     yield ReadTopics(table, mappings)
+
+    def _is_excused(self, file: object) -> bool:
+        """Whether nobody misses this file: the broker has written no topics, and tells them itself."""
+        return file is self._topics and self.absence_is_usual and not self.present.is_set()
 
     async def _note_presence(self, in_topics: Content | None) -> None:
         if in_topics is None or self.present.is_set():
@@ -220,7 +224,7 @@ class FileTopics:
         if content is not None:
             await in_thread(self._alone, file.offer, content, clock())
             trim_memory()
-        if file.wants_backup(clock()):
+        if file.wants_backup(clock()) and not self._is_excused(file):  # the broker may have begun to tell
             backup = await file_watch.read(_backup(file.path))
             await in_thread(self._alone, file.offer_backup, backup)
 

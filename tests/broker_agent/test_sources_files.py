@@ -13,7 +13,7 @@ import pytest
 
 from sharedroutes.broker_agent.rocketmq.topics import MappingTable, TopicTable, parse, parse_mappings
 from sharedroutes.broker_agent.topic_sources import files
-from sharedroutes.broker_agent.topic_sources.files import FileTopics
+from sharedroutes.broker_agent.topic_sources.files import FileTable, FileTopics
 from sharedroutes.broker_agent.topic_sources.source import EffectiveTopics
 from sharedroutes.registry import QueueMapping
 from tests.broker_agent.data_files import (
@@ -87,6 +87,25 @@ async def test_every_rewrite_is_seen_and_none_is_reported(
             write(path, topics_json(*names, counter=number))
             await told.until(last_is(*names), f"table {number}")
         assert told.said() == []
+
+
+async def test_a_missing_file_is_not_reported_if_the_broker_tells_its_topics_meanwhile(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = FileTopics(path, recheck_s=OFTEN_S)
+    offer = FileTable.offer
+
+    def offer_slowly(file: FileTable[Any], content: Any, now_s: float) -> None:
+        offer(file, content, now_s)
+        topics.absence_is_usual = True
+
+    monkeypatch.setattr(files, "GRACE_S", 0.0)
+    monkeypatch.setattr(FileTable, "offer", offer_slowly)
+    async with following(loaded(topics)) as told:
+        await await_until(lambda: topics.absence_is_usual, description="the file is looked for")
+        put(path, topics_json("orders"))
+        await told.until(last_is("orders"), "what the file says")
+    assert told.said() == []
 
 
 async def test_of_a_burst_of_rewrites_few_are_told_and_the_last_one_always(path: Path) -> None:
