@@ -22,6 +22,8 @@ LATENCY: Final = table("""
     attempts double: attempts that they stand for: the sum of 1 / share
     failures double: those that failed by fault of the broker
     errors double: those that ended with an error that is not the broker's fault
+    failed_from_ms bigint: when the first of these ended, by the store's clock; null = none failed
+    failed_until_ms bigint: when the last of these ended
     failure_share double = failures / attempts
     p50_ms double (half within): half of the attempts that did not fail took at most so long; null = none
     p90_ms double (90 % within): the same for 90 in 100; at most 1 % too high, as are the others
@@ -53,8 +55,7 @@ def latency(samples: DataFrame, by: Collection[str] = _BY) -> DataFrame:
         raise BadOption(f"latency: cannot group by {unknown[0]!r}, only by {', '.join(_BY)}")
     wanted = {*by} | ({"registry"} if {"broker", "topic"} & {*by} else set())
     keys = [name for name in _BY if name in wanted]
-    counted = _counted(weighed(samples), keys)
-    return shaped(_with_percentiles(counted, keys), LATENCY).orderBy(*_BY)
+    return shaped(_with_percentiles(_counted(weighed(samples), keys), keys), LATENCY).orderBy(*_BY)
 
 
 def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:
@@ -62,18 +63,16 @@ def _counted(samples: DataFrame, keys: list[str]) -> DataFrame:
     failed = f.col("failed")
     step = f.ceil(f.log(f.greatest(f.col("latency_ms"), f.lit(_LEAST_MS))) / log(_STEP))
     return (
-        samples.withColumns(
-            {
-                "hour": f.date_trunc("hour", f.timestamp_millis("at_ms")),
-                "step": f.when(~failed, step),
-            }
-        )
+        samples.withColumn("hour", f.date_trunc("hour", f.timestamp_millis("at_ms")))
+        .withColumn("step", f.when(~failed, step))
         .groupBy(*keys, "step")
         .agg(
             f.count("*").alias("samples"),
             f.sum("weight").alias("attempts"),
             f.sum(f.when(f.col("outcome") == "error", f.col("weight")).otherwise(0.0)).alias("errors"),
             f.max(f.when(~failed, f.col("latency_ms"))).alias("longest_ms"),
+            f.min(f.when(failed, f.col("at_ms"))).alias("failed_from_ms"),
+            f.max(f.when(failed, f.col("at_ms"))).alias("failed_until_ms"),
         )
     )
 
@@ -97,6 +96,8 @@ def _with_percentiles(counted: DataFrame, keys: list[str]) -> DataFrame:
             f.sum("attempts").alias("attempts"),
             f.sum(f.when(f.col("step").isNull(), f.col("attempts")).otherwise(0.0)).alias("failures"),
             f.sum("errors").alias("errors"),
+            f.min("failed_from_ms").alias("failed_from_ms"),
+            f.max("failed_until_ms").alias("failed_until_ms"),
             *percentiles,
             f.max("longest_ms").alias("max_ms"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, starmap
 from operator import itemgetter, or_
 from typing import Any, Final, TypeAlias
 
@@ -48,9 +48,7 @@ _NAMES: Final = {
 def table_of(question: Question | type[Question]) -> Table:
     """Return the table that answers a question: its columns, after the registry."""
     kind = question if isinstance(question, type) else type(question)
-    return Table(
-        _NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *(Column(*one) for one in kind.columns))
-    )
+    return Table(_NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *starmap(Column, kind.columns)))
 
 
 def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None) -> DataFrame:

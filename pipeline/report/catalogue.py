@@ -265,7 +265,7 @@ PARTS: Final = (
           client broker since_ms avoided_after_ms misdirected error_ms
         latency (samples): Slowest hours of a topic at a broker
           -p99_ms -failures registry hour broker topic
-          hour broker topic attempts failure_share p50_ms p90_ms p99_ms max_ms
+          hour broker topic attempts failure_share failed_from_ms failed_until_ms p50_ms p90_ms p99_ms max_ms
         """,
     ),
     Part(

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.answers.latency import LATENCY, latency
 from sharedroutes.pipeline.errors import BadOption
-from tests.pipeline.sampled import HOUR_MS, samples, sent
+from tests.pipeline.sampled import HOUR_MS, START_MS, samples, sent
 
 
 def test_percentiles_are_of_the_attempts_that_samples_stand_for(spark: SparkSession) -> None:
@@ -27,11 +27,15 @@ def test_failures_are_counted_and_have_no_latency(spark: SparkSession) -> None:
         sent(2, latency_ms=20.0, outcome="error", share=0.5),
         sent(3, latency_ms=3_000.0, outcome="failed"),
         sent(4, latency_ms=3_000.0, outcome="failed", broker="dead"),
+        sent(9, latency_ms=3_000.0, outcome="failed", broker="dead"),
+        sent(10, broker="well"),
     ]
-    a, dead = latency(samples(spark, rows), by=("broker",)).collect()
+    a, dead, well = latency(samples(spark, rows), by=("broker",)).collect()
     assert (a["broker"], a["attempts"], a["failures"], a["errors"]) == ("a", 4.0, 1.0, 2.0)
     assert (a["failure_share"], a["p50_ms"], a["max_ms"]) == (0.25, 20.0, 20.0)
     assert (dead["failure_share"], dead["p50_ms"], dead["max_ms"]) == (1.0, None, None)
+    assert (dead["failed_from_ms"] - START_MS, dead["failed_until_ms"] - START_MS) == (4, 9)
+    assert (well["failed_from_ms"], well["failed_until_ms"]) == (None, None)
 
 
 def test_each_hour_broker_and_topic_stands_alone(spark: SparkSession) -> None:
