@@ -38,6 +38,9 @@ class Event:
     about: str = ""
     """The front or the broker to which it happens."""
 
+    calm_s: float = 1.5
+    """Until the next one, when its effect is there."""
+
 
 SCENARIO: Final = (
     Event(
@@ -89,6 +92,8 @@ SCENARIO: Final = (
         effect="the table is whole again, and the fronts have answered with the whole route all the while",
         bound_s=8.0,
         original="up to 30 s",
+        # Then one front has been elected anew, and has an answer of each broker: without one it judges none.
+        calm_s=6.0,
     ),
     Event(
         name="broker-stopped",

@@ -31,7 +31,6 @@ from .show import Show
 from .traffic import Traffic
 
 _START_S: Final = 60.0
-_CALM_S: Final = 1.5
 """Between the effect of an event and the next event."""
 
 _ALL: Final = frozenset(BROKERS)
@@ -86,7 +85,7 @@ class Stage:
         seen_s = self._patience.until(self._act(event), event.bound_s)
         after_s = None if seen_s is None else seen_s - began_s
         self._show.seen(event.effect, after_s, event.bound_s)
-        self._patience.until(lambda: False, _CALM_S)
+        self._patience.until(lambda: False, event.calm_s)
         return Observed(event, began_s, after_s)
 
     def _act(self, event: Event) -> _Effect:
