@@ -44,6 +44,14 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
+def process_state(pid: int) -> str:
+    """Return the letter of Linux for what a process does (T: stopped, Z: ended); empty = it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def wait_until(
     predicate: Callable[[], T],
     *,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kit.processes import bound
-from tests.support import wait_until
+from tests.support import process_state, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTER = """
@@ -29,10 +29,7 @@ with stand_in():
 
 
 def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return process_state(pid) not in ("", "Z")
 
 
 @pytest.mark.skipif(bound("x") == ("x",), reason="no setpriv here")

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sharedroutes.registry import EmbeddedServer
 from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.nameserver.running import FrontRun
-from tests.support import wait_until
+from tests.support import process_state, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -49,11 +49,7 @@ def counted(front: FrontRun, name: str) -> float:
 
 
 def has_ended(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return process_state(pid) in ("", "Z")
 
 
 def test_they_share_the_port_and_end_together(front: FrontRun) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.faults.checker.history import Late, Writer, read_file
 from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.stalls import EVERY_S, Stalls, waited_ns
-from tests.support import wait_until
+from tests.support import process_state, wait_until
 
 _BUSY = "while True: pass"
 _LEAST_NS = 50_000_000
@@ -32,11 +32,6 @@ needs_schedstat = pytest.mark.skipif(
 def waited(pid: int) -> int:
     """Return for how long all threads of a process waited."""
     return sum(waited_ns(pid).values())
-
-
-def state(pid: int) -> str:
-    """Return the letter for what a process does: T, it is stopped."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
 
 
 def ran_ns(pid: int) -> int:
@@ -62,7 +57,7 @@ def test_who_shares_a_core_waits_and_who_is_stopped_does_not() -> None:
     with on_one_core(2) as (first, second):
         wait_until(lambda: min(waited(first), waited(second)) > _LEAST_NS, description="both have waited")
         os.kill(first, signal.SIGSTOP)
-        wait_until(lambda: state(first) == "T", description="it had its turn, and stopped")
+        wait_until(lambda: process_state(first) == "T", description="it had its turn, and stopped")
         stopped, ran = waited(first), ran_ns(second)
         wait_until(lambda: ran_ns(second) > ran + 4 * _LEAST_NS, description="time has passed")
         assert waited(first) - stopped < _LEAST_NS
