@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -96,6 +97,10 @@ LONG_S: Final = {
 
 _USUAL_TEST_S: Final = 0.1
 
+_IMPORTS_SERVER: Final = re.compile(
+    r"^(from .* import .*\bEmbeddedServer\b|    EmbeddedServer,$)", re.MULTILINE
+)
+
 _ONE_SERVER_ONLY: Final = {
     "test_key_guard": "plants keys of other slots than the registry's",
     "test_reply_shapes": "plants keys of other slots than the registry's",
@@ -169,7 +174,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave a folder out unless it is asked for."""
-    if config.getoption("--offline") and collection_path in _BEYOND:
+    if config.getoption("--offline") and (collection_path in _BEYOND or _starts_servers(collection_path)):
         return True
     option = _ON_REQUEST.get(collection_path)
     return True if option is not None and not config.getoption(option) else None
@@ -210,6 +215,11 @@ def _keep(
 def _needs_server(item: pytest.Item) -> bool:
     """Whether a test takes a server from a fixture, or its file starts some of its own."""
     return bool(_fixtures(item) & {"shared_server", "own_server"}) or hasattr(_module(item), "EmbeddedServer")
+
+
+def _starts_servers(path: Path) -> bool:
+    """Whether a file of tests starts servers of its own, by its imports: to import it takes time."""
+    return path.name.startswith("test_") and bool(_IMPORTS_SERVER.search(path.read_text(encoding="utf-8")))
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
