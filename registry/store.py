@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -51,7 +52,20 @@ from .model import (
     TopicRoute,
     topic_table,
 )
-from .plans import Batch, Call, ChangePage, HistoryBounds, HistoryPage, Listing, Lookup, Plan, Reads, Reply
+from .plans import (
+    Batch,
+    Call,
+    ChangePage,
+    Command,
+    HistoryBounds,
+    HistoryPage,
+    Kept,
+    Listing,
+    Lookup,
+    Plan,
+    Reads,
+    Reply,
+)
 from .store_parts import Admin, KeyValues
 
 if TYPE_CHECKING:
@@ -343,12 +357,20 @@ class RouteStore:
         return self._link.send(batch.commands)
 
     def _call(self, call: Call) -> list[Any]:
-        calls = [(one.script, (len(one.keys), *one.keys, *one.args)) for one in (call, *call.following)]
-        replies = self._link.send([("EVALSHA", script.sha, *rest) for script, rest in calls])
+        by_sha = (("EVALSHA", one.script.sha, *_words(one)) for one in chain((call,), call.following))
+        replies = self._link.send(Kept(by_sha) if call.following else [*by_sha])
         done = next((place for place, reply in enumerate(replies) if no_script(reply)), len(replies))
         if done < len(replies):
             replies[done:] = self._link.send(
-                [("EVAL", script.source, *rest) for script, rest in calls[done:]]
+                [
+                    ("EVAL", one.script.source, *_words(one))
+                    for one in islice(chain((call,), call.following), done, None)
+                ]
             )
         self._foreign_keys.look(replies, monotonic())
         return replies
+
+
+def _words(call: Call) -> Command:
+    """Return what follows the name of the script in its command."""
+    return (len(call.keys), *call.keys, *call.args)

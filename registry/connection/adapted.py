@@ -13,8 +13,8 @@ from redis.connection import HiredisRespSerializer
 
 _PACKER: Final[Any] = HiredisRespSerializer()
 
-_PIECE_BYTES: Final = 98_304
-"""Above the 64 KiB from which on a transport sends at once, and not when the event loop comes round."""
+_PIECE_BYTES: Final = 16_384
+"""Less than what a call of a registration has, so that the server gets each as soon as it is made."""
 
 
 class _Adapted(AbstractConnection):
@@ -53,6 +53,8 @@ class _Adapted(AbstractConnection):
         """Send each piece before the next one is packed: the server works on it meanwhile."""
         for piece in command:
             await super()._send_packed_command((piece,))
+            if len(piece) >= _PIECE_BYTES:
+                await asyncio.sleep(0)  # the transport sends, and others have their turn
 
 
 @cache

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -16,7 +17,7 @@ from redis.retry import Retry
 from ..concurrency import close_fully, closing_fully, learn_nodes, sleep
 from ..config import RegistryConfig
 from ..keys import Keys
-from ..plans import Command
+from ..plans import Command, Kept
 from .adapted import adapted
 from .discovery import CONFIRM_S, REDIRECTS, Whereabouts
 from .located import Directory, LocatedConnection, LocatedSSLConnection, answered
@@ -56,10 +57,11 @@ class Link:
         self._keys = keys
         self._directory = directory
 
-    def send(self, commands: Sequence[Command]) -> list[Any]:
+    def send(self, commands: Sequence[Command] | Kept[Command]) -> list[Any]:
         """Send commands in one round trip and return their replies, or the errors of single commands.
 
-        Commands that were redirected did not run, and are sent again. Raises the errors of redis-py.
+        Kept ones are made while those before them are on their way. Commands that were redirected did not
+        run, and are sent again. Raises the errors of redis-py.
         """
         replies = self._send(commands)
         if self._directory is None:
@@ -97,8 +99,12 @@ class Link:
         if self._directory is not None:
             self._directory.close()
 
-    def _send(self, commands: Sequence[Command]) -> list[Any]:
+    def _send(self, commands: Sequence[Command] | Kept[Command]) -> list[Any]:
         try:
+            if isinstance(commands, Kept):
+                if not self._is_cluster:
+                    return self._streamed(commands)
+                commands = [*commands]
             # In a Cluster, commands that name no key have to reach the node of the registry, too.
             options: dict[str, Any] = {}
             if self._is_cluster:
@@ -116,6 +122,26 @@ class Link:
             if is_ended(error):
                 raise redis.ConnectionError(str(error)) from error
             raise
+
+    def _streamed(self, commands: Iterable[Command]) -> list[Any]:
+        """Do what redis-py's pipeline does, which has all commands before it sends the first."""
+        pool = self.client.connection_pool
+        connection = pool.get_connection()
+        try:
+            exchange = partial(self._exchange, connection, commands)
+            return list(connection.retry.call_with_retry(exchange, lambda _: connection.disconnect()))
+        finally:
+            pool.release(connection)
+
+    def _exchange(self, connection: Any, commands: Iterable[Command]) -> list[Any]:
+        connection.send_packed_command(connection.pack_commands(commands))
+        replies = list[Any]()
+        for command in commands:
+            try:
+                replies.append(self.client.parse_response(connection, command[0]))
+            except redis.ResponseError as error:
+                replies.append(error)
+        return replies
 
     def _follow(self, command: Command, reply: Any) -> Any:
         """Ask the node that the slot is being moved to, if it alone can have the key."""
@@ -155,7 +181,7 @@ class ReaderLink(Link):
         super().__init__(client, keys, directory)
         self.where = where
 
-    def send(self, commands: Sequence[Command]) -> list[Any]:
+    def send(self, commands: Sequence[Command] | Kept[Command]) -> list[Any]:
         """Send reads, and return what a server answers that has the client's place in the stream."""
         where = self.where
         newest: Command = (b"XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1)

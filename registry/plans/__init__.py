@@ -7,7 +7,7 @@ take no memory elsewhere. What writes is imported by the first agent or front of
 from typing import TYPE_CHECKING
 
 from ..lazy_imports import lazy_imports
-from .base import Batch, Call, Command, ErrorReply, Plan, Progress, Reads, Reply, Stream, advance
+from .base import Batch, Call, Command, ErrorReply, Kept, Plan, Progress, Reads, Reply, Stream, advance
 from .changes import (
     NEWEST,
     ORIGIN,

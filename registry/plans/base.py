@@ -11,7 +11,7 @@ foreign. The docstrings of plans name what else they raise.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -36,6 +36,20 @@ class Reads:
     """Whether a replica cannot answer for its primary."""
 
 
+class Kept(Generic[T]):
+    """The items of an iterator, each made when it is first needed; can be iterated again, after that."""
+
+    def __init__(self, source: Iterable[T]) -> None:
+        self._source = iter(source)
+        self._made: list[T] = []
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self._made
+        for item in self._source:
+            self._made.append(item)
+            yield item
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One script call."""
@@ -43,8 +57,11 @@ class Call:
     script: Script
     keys: Sequence[str]
     args: Sequence[str | int | bytes]
-    following: Sequence[Call] = ()
-    """Calls that are sent with it; each does nothing unless the one before it has run."""
+    following: Iterable[Call] = ()
+    """Calls that are sent with it; each does nothing unless the one before it has run.
+
+    They may be made while those before them are on their way.
+    """
 
 
 Batch: TypeAlias = Reads | Call

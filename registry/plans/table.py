@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from .. import codec, scripts
 from ..config import RegistryConfig
 from ..errors import CorruptData, InvalidInput, StaleEpoch
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, Change, ChangeKind, DataVersion, TopicConfig
-from .base import Call, Plan, Reads, Reply, read, read_all, read_reply, unless_foreign
+from .base import Call, Kept, Plan, Reads, Reply, read, read_all, read_reply, unless_foreign
 from .routes import mget
 
 _SCAN_COUNT: Final = 500
@@ -112,6 +112,8 @@ def difference_to_stored(
 
     `served`: those of it that are listed and have their row; the others are written again, or removed.
     """
+    if not stored and all(isinstance(config, bytes) for config in topics.values()):
+        return TableDifference(cast(Mapping[str, bytes], topics))
     added, changed, shapes = dict[str, bytes](), dict[str, bytes](), dict[bytes, bytes]()
     for name, config in topics.items():
         old, new = served.get(name), config if isinstance(config, bytes) else codec.encode_config(config)
@@ -284,10 +286,14 @@ def put(
     at_once = max(1, write.topics_at_once // max(size, _FEWEST_TOPICS))
     done, chunks = Put("ok", token), chunks_onto(token, difference, size)
     chunk = next(chunks, None)
-    while done.status == "ok" and chunk is not None:
-        some = [chunk, *islice(chunks, at_once - 1)]
+
+    def behind(token: str) -> Call | None:
+        nonlocal chunk
         chunk = next(chunks, None)
-        behind = then if chunk is None else None
+        return then(token) if then and chunk is None else None
+
+    while done.status == "ok" and chunk is not None:
+        some = chain([chunk], islice(chunks, at_once - 1))
         done = yield from put_chunks(write, epoch, done, some, seniors, lost_token=lost_token, then=behind)
     return done
 
@@ -302,28 +308,35 @@ def put_chunks(
     write: Write,
     epoch: int,
     done: Put,
-    chunks: Sequence[TableDifference],
+    chunks: Iterable[TableDifference],
     seniors: Sequence[str],
     *,
     lost_token: str = "",
-    then: Callable[[str], Call] | None = None,
+    then: Callable[[str], Call | None] = lambda _: None,
 ) -> Plan[Put]:
     """Write the next chunks in one round trip, after those that are done; raise StaleEpoch.
+
+    The call of a chunk is made while the store works on those before it.
 
     Each expects the token that the one before it leaves, so that none is written after one that was not.
     A token has a checksum of what led to it: others may write under the same epoch onto the same table
     (another front, or a registration in an older state), and what follows their chunk must not follow ours.
-    `then`: see put.
+    `then`: see put; None = nothing is sent behind them.
     """
-    token, calls, tokens = done.token, list[Call](), list[str]()
-    for chunk in chunks:
-        call, token = _put_call(write, epoch, token, lost_token, chunk, seniors)
-        calls.append(call)
-        tokens.append(token)
-    behind = [then(token)] if then else []
-    following = [*calls[1:], *behind]
-    replies = yield replace(calls[0], following=following) if following else calls[0]
-    for call, reply, token in zip(calls, replies[: len(calls)], tokens, strict=True):
+    puts, behind = list[tuple[Call, str]](), list[Call]()
+
+    def calls() -> Iterator[Call]:
+        token = done.token
+        for chunk in chunks:
+            call, token = _put_call(write, epoch, token, lost_token, chunk, seniors)
+            puts.append((call, token))
+            yield call
+        behind.extend(filter(None, [then(token)]))
+        yield from behind
+
+    made = calls()
+    replies = yield replace(next(made), following=Kept(made))
+    for (call, token), reply in zip(puts, replies[: len(puts)], strict=True):
         corrupt = {*done.corrupt_keys}
         status, *rest = read_reply(call, reply, corrupt)
         if status == "fenced":

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from sharedroutes.registry import AsyncRouteStore
 from sharedroutes.registry.connection.adapted import adapted
-from sharedroutes.registry.connection.links_async import open_links
+from sharedroutes.registry.connection.links_async import AsyncLink, open_links
+from sharedroutes.registry.keys import Keys
+from sharedroutes.registry.plans import Command, Kept
+from tests.support import wait_until
+
+KEYS = Keys("sharedroutes")
+LARGE = KEYS.kv("large")
+
+
+@asynccontextmanager
+async def link_to(url: str, **options: Any) -> AsyncIterator[AsyncLink]:
+    """Return the link of a client of a caller's own, whose connections are adapted."""
+    client = redis.asyncio.Redis.from_url(url, **options)
+    pool: Any = client.connection_pool
+    pool.connection_class = adapted(pool.connection_class)
+    async with client:
+        yield AsyncLink(client, KEYS)
+
+
+def large(number: int) -> Command:
+    """Return a command that is sent by itself."""
+    return "HSET", LARGE, number, "x" * 20_000
+
 
 KINDS: dict[Any, dict[str, Any]] = {
     redis.asyncio.Connection: {},
@@ -44,11 +69,11 @@ def test_many_commands_are_packed_in_pieces_one_after_the_other() -> None:
 
     pieces = adapted(redis.asyncio.Connection)().pack_commands(commands())
     first = next(pieces)
-    assert packed == [0, 1]
+    assert packed == [0]
     rest = [*pieces]
     theirs = b"".join(redis.asyncio.Connection().pack_commands(commands()))
     assert first + b"".join(rest) == theirs
-    assert len(rest) == 4
+    assert len(rest) == 9
 
 
 def test_connections_of_threads_stay_as_they_are() -> None:
@@ -70,6 +95,59 @@ async def test_a_store_sends_what_was_packed_so(redis_url: str, monkeypatch: pyt
         await store.topics()
         await link.aclose()
     assert sent
+
+
+async def test_the_server_has_the_first_command_before_the_second_is_made(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with link_to(redis_url) as link:
+
+        def commands() -> Iterator[Command]:
+            for number in range(10):
+                wait_until(lambda: admin.hlen(LARGE) == number, description="those before are written")  # noqa: B023
+                yield large(number)
+
+        assert await link.send(Kept(commands())) == [1] * 10
+
+
+async def test_what_was_lost_with_its_connection_is_sent_again_and_the_rest_after_it(
+    redis_url: str, admin: redis.Redis
+) -> None:
+    async with link_to(redis_url, retry=Retry(NoBackoff(), 1)) as link:
+        assert await link.send([("PING",)]) == [True]
+        made = list[int]()
+
+        def commands() -> Iterator[Command]:
+            for number in range(10):
+                made.append(number)
+                if number == 5:
+                    admin.client_kill_filter(_type="normal", skipme=True)
+                yield large(number)
+
+        assert len(await link.send(Kept(commands()))) == admin.hlen(LARGE) == 10
+        assert made == [*range(10)]
+
+
+async def test_a_connection_that_was_cancelled_between_two_commands_is_not_used_again(redis_url: str) -> None:
+    async with link_to(redis_url, max_connections=1) as link:
+
+        def commands() -> Iterator[Command]:
+            for number in range(10):
+                if number == 5:
+                    sending.cancel()
+                yield large(number)
+
+        sending = asyncio.create_task(link.send(Kept(commands())))
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        assert await link.send([("ECHO", "again"), ("ECHO", "and again")]) == [b"again", b"and again"]
+
+
+async def test_an_error_of_one_command_is_its_reply(redis_url: str) -> None:
+    async with link_to(redis_url) as link:
+        first, wrong, last = await link.send(Kept([("ECHO", "a"), ("HGET", "a"), ("ECHO", "b")]))
+        assert (first, last) == (b"a", b"b")
+        assert isinstance(wrong, redis.ResponseError)
 
 
 async def test_a_call_that_is_cancelled_does_not_go_on(redis_url: str) -> None:
