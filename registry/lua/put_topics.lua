@@ -19,19 +19,26 @@ local FIRST_KEY, FIRST_ARG = 5 + ARGV[9], 10
 local TOLD_TOPICS = 4 -- more would hardly fit into the doorbell
 local broker, name_from = ARGV[5], ARGV[8] + 1
 
+-- Returns how many of the index keys exist, up to the one at `to`.
+local function exist(to)
+  return redis.call('EXISTS', unpack(KEYS, FIRST_KEY, to))
+end
+
+-- Mostly all topics are new, or none is: the first one tells what to ask for.
+local none_exist = #KEYS < FIRST_KEY or (exist(FIRST_KEY) == 0 and exist(#KEYS) == 0)
+local indexes = none_exist and {} or redis.call('MGET', unpack(KEYS, FIRST_KEY))
 -- MGET answers nil for a key of another type: when fewer values came than keys exist, look which.
-local indexes = #KEYS >= FIRST_KEY and redis.call('MGET', unpack(KEYS, FIRST_KEY)) or {}
 local foreign_key, present, reply = {}, 0, {'ok'}
-for i = 1, #KEYS - FIRST_KEY + 1 do
+for i = 1, #indexes do
   if indexes[i] then
     present = present + 1
   end
 end
-if present < #indexes and present < redis.call('EXISTS', unpack(KEYS, FIRST_KEY)) then
+if present < #indexes and present < exist(#KEYS) then
   for i = 1, #KEYS - FIRST_KEY + 1 do
     local key = KEYS[FIRST_KEY + i - 1]
     if not indexes[i] and foreign(key, 'string') then
-      foreign_key[i] = true
+      foreign_key[key] = true
       reply[#reply + 1] = key
     end
   end
@@ -63,45 +70,42 @@ local configs, gone, unrouted, changed, emptied, listed, unlisted, rows = {}, {}
 local kept, indexed = 0, 0 -- entries of configs and of changed: # would search for the end each time
 local few = #KEYS - FIRST_KEY < TOLD_TOPICS
 
--- Adds up what is to be written for the topic with the i-th index key.
-local function plan(i, config, row)
-  local key = KEYS[FIRST_KEY + i - 1]
-  local topic = sub(key, name_from)
-  if foreign_key[i] then -- what cannot be routed is not kept: the next registration tries again
-    unrouted[#unrouted + 1] = topic
-    return
-  end
-  if row then
-    configs[kept + 1], configs[kept + 2] = topic, config
-    kept = kept + 2
-  else
-    gone[#gone + 1] = topic
-  end
-  local index, old = row or '', ''
-  if indexes[i] and indexes[i] ~= '' then
-    index, old = with_row(indexes[i], row)
-  end
-  if row and few and #old + #row <= SHORT_BYTES then -- a longer one has no room in the doorbell
-    for _, part in ipairs({topic, old, row}) do
-      rows[#rows + 1] = part
-    end
-  end
-  if index == '' then
-    emptied[#emptied + 1] = key
-    unlisted[#unlisted + 1] = topic
-  else
-    changed[indexed + 1], changed[indexed + 2] = key, index
-    indexed = indexed + 2
-    listed[indexed / 2] = topic
-  end
-end
-
-local planned = 0
+-- Adds up what is to be written.
+local keys, planned = KEYS, FIRST_KEY - 1
 for a = FIRST_ARG, #ARGV, 2 do
   local config = ARGV[a]
   local row = row_of(broker, config)
-  for i = planned + 1, planned + ARGV[a + 1] do
-    plan(i, config, row)
+  for k = planned + 1, planned + ARGV[a + 1] do
+    local key = keys[k]
+    local topic = sub(key, name_from)
+    local found = indexes[k - FIRST_KEY + 1]
+    if foreign_key[key] then -- what cannot be routed is not kept: the next registration tries again
+      unrouted[#unrouted + 1] = topic
+    else
+      local index, old = row or '', ''
+      if found and found ~= '' then
+        index, old = with_row(found, row)
+      end
+      if row then
+        configs[kept + 1], configs[kept + 2] = topic, config
+        kept = kept + 2
+      else
+        gone[#gone + 1] = topic
+      end
+      if row and few and #old + #row <= SHORT_BYTES then -- a longer one has no room in the doorbell
+        for _, part in ipairs({topic, old, row}) do
+          rows[#rows + 1] = part
+        end
+      end
+      if index == '' then
+        emptied[#emptied + 1] = key
+        unlisted[#unlisted + 1] = topic
+      else
+        changed[indexed + 1], changed[indexed + 2] = key, index
+        indexed = indexed + 2
+        listed[indexed / 2] = topic
+      end
+    end
   end
   planned = planned + ARGV[a + 1]
 end

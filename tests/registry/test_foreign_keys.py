@@ -107,6 +107,21 @@ async def test_a_foreign_index_is_left_as_it_is_and_reported_and_the_other_topic
     }
 
 
+@pytest.mark.parametrize("new", range(3))
+async def test_the_rows_of_others_and_foreign_indexes_stay_whichever_of_the_topics_are_new(
+    store: Store, plant: Plant, new: int
+) -> None:
+    """A script that takes the first topic for all of them would write over what is there."""
+    others = [topic for number, topic in enumerate(topics(3)) if number != new]
+    await store.register(broker("broker-b", address=OTHER_ADDRESS), others[:1])
+    foreign = KEYS.topic(others[1].topic_name)
+    plant(foreign)
+    held = await store.register(broker(), topics(3))
+    assert held.corrupt_keys == (foreign,)
+    assert await addresses(store, others[0].topic_name) == {ADDRESS, OTHER_ADDRESS}
+    assert await addresses(store, f"t{new}") == {ADDRESS}
+
+
 async def test_a_foreign_index_is_reported_by_every_registration_until_it_is_gone(
     store: Store, plant: Plant
 ) -> None:
