@@ -150,7 +150,10 @@ def _decoded_frame(source: bytes | bytearray, place: int, end: int, max_header_b
         raise FrameError(f"header: {body - begin} bytes, and {max_header_bytes} is the most")
     if kind >= len(_READERS):
         raise FrameError(f"header: unknown serialize type {kind}")
-    return _READERS[kind](bytes(source[begin:body]), bytes(source[body:end]))
+    if isinstance(source, bytes):
+        return _READERS[kind](source[begin:body], source[body:end])
+    with memoryview(source) as view:  # copies each once
+        return _READERS[kind](bytes(view[begin:body]), bytes(view[body:end]))
 
 
 def _json_header(command: RemotingCommand) -> bytes:
