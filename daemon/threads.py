@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Final, ParamSpec, TypeVar
 
 T = TypeVar("T")
@@ -39,6 +41,18 @@ async def in_thread_if(
 ) -> T:
     """Return what the work returns, done in a thread where it is large, so that no heartbeat waits."""
     return await in_thread(work, *args, **kwargs) if is_large else work(*args, **kwargs)
+
+
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """Keep Python's garbage collector from looking again and again at much that holds no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def trim_memory() -> None:

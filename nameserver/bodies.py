@@ -6,10 +6,11 @@ Every error is a BodyError that names the field: its text can be the remark of t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import itemgetter, methodcaller
+from functools import cache
+from operator import itemgetter
 from typing import Any, Final
 
 from ..registry import DataVersion, InvalidInput, QueueMapping, TopicConfig, codec
@@ -34,7 +35,6 @@ _MAPPINGS: Final = "topicQueueMappingInfoMap"
 _MAPPING_FIELDS: Final = {"totalQueues": "total_queues", "epoch": "epoch", "scope": "scope", "dirty": "dirty"}
 _SHAPE: Final = tuple(TOPIC_FIELDS)[1:-1]  # in the order of TopicConfig, without name and attributes
 _shape_of: Final = itemgetter(*_SHAPE)
-_attributes_of: Final = methodcaller("get", "attributes")  # 4.9 has none
 _NO_ATTRIBUTES: Final[dict[str, str]] = {}
 _DEFAULTS: Final = (16, 16, 6, 0, False, "SINGLE_TAG", _NO_ATTRIBUTES)
 _QUEUE_FIELDS: Final = ("brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag")
@@ -143,22 +143,22 @@ class _Topics:
 
     def _usual(self, values: Collection[dict[str, Any]]) -> dict[str, bytes]:
         """Return the topics of a table, or none, or raise, where one of them is to be looked at by itself."""
-        names, attributes = [value["topicName"] for value in values], [*map(_attributes_of, values)]
+        names = [value["topicName"] for value in values]
+        attributes = [value.get("attributes") for value in values]  # 4.9 has none
         kept = {codec.mapping_of(config) for config in {*self._previous.values()}} - {b""}
         if kept or not are_usual_names(names) or not {*map(type, attributes)} <= {dict, type(None)}:
             return {}
-        keys = [
-            *zip(map(_shape_of, values), [tuple(of.items()) if of else () for of in attributes], strict=True)
-        ]
-        configs = {key: _encoded(names[0], (*key[0], dict(key[1]))) for key in {*keys}}
-        return dict(zip(names, map(configs.__getitem__, keys), strict=True))
+        shapes: Iterable[tuple[Any, ...]] = map(_shape_of, values)
+        if any(attributes):
+            shapes = ((*shape, *(of or {}).items()) for shape, of in zip(shapes, attributes, strict=True))
+        return dict(zip(names, map(cache(_usual_config), shapes), strict=True))
 
     def add(self, key: str, value: object) -> None:
         """Take one TopicConfig, with the names that RocketMQ gives its fields."""
         if not isinstance(value, dict):
             self.refuse(key, f"expected an object, got {value!r:.{_SHOWN}}")
             return
-        name, attributes = value.get("topicName"), _attributes_of(value)
+        name, attributes = value.get("topicName"), value.get("attributes")
         try:
             shape = _shape_of(value)
         except KeyError:
@@ -288,6 +288,12 @@ def _of_shape(text: str) -> tuple[tuple[Any, ...], object]:
             attributes = fastjson.loads(found[4])
     shape = reads, writes, perm, 0, False, found[3]
     return shape, attributes if isinstance(attributes, dict) else {}
+
+
+def _usual_config(shape: tuple[Any, ...]) -> bytes:
+    """Return the encoded configuration of topics of a shape, behind which attributes stand."""
+    size = len(_SHAPE)
+    return _encoded("usual", (*shape[:size], dict(shape[size:])))
 
 
 def _encoded(name: str, values: tuple[Any, ...]) -> bytes:

@@ -7,12 +7,13 @@ import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from ..daemon.threads import in_thread, in_thread_if
+from ..daemon.threads import in_thread, in_thread_if, nothing_collected
 from ..registry import (
     AsyncRouteStore,
     Broker,
@@ -35,6 +36,7 @@ from ..registry.plans.fronts import Claimed, Holder, Vouched
 from ..remoting import RemotingCommand, ResponseCode, response_to
 from ..remoting.broker.owner import OwnerAnswer, probe_owner
 from . import answers, bodies, header
+from .compressed import BodyError
 from .config import Current
 from .server.connection import Connection
 from .sessions import Sessions
@@ -109,13 +111,13 @@ class Registrar:
     ) -> RemotingCommand:
         """Register a broker with its topics, with the settings of who writes (RocketMQ: REGISTER_BROKER)."""
         expected = header.number(request, "bodyCrc32", 0)
-        crc, digest = await in_thread_if(len(request.body) > _LARGE_BYTES, _fingerprint, request)
-        if expected not in (0, crc):
-            return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
-        broker, number = header.broker_of(request), connection.number
+        broker, number, said = header.broker_of(request), connection.number, _Said(request, config)
         with self._sessions.in_use(number):
             async with self._turn(broker):
-                found = await self._registered(_Said(request, digest, config), broker, number)
+                crc = await self._checksum(said, broker)
+                if expected not in (0, crc):
+                    return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")
+                found = await self._registered(said, broker, number)
         fields = {"haServerAddr": found.master_ha_address, "masterAddr": found.master_address}
         given = {name: value for name, value in fields.items() if value}
         return response_to(request, ResponseCode.SUCCESS, given, body=self._order_body())
@@ -229,6 +231,8 @@ class Registrar:
             token, member = known.said.get(said.digest, _NEVER) if known is not None else _NEVER
             found = await self._vouch(broker, number, member)
             if isinstance(found, Vouched) and (done or _is_known(broker, found, token)):
+                # What an agent has the say over is not read the next time.
+                self._known.setdefault((broker.broker_name, broker.broker_id), _Known(broker.address))
                 if done:
                     await self._settled()
                 return found
@@ -241,6 +245,18 @@ class Registrar:
                 continue
             done = True
         raise StoreUnavailable(f"{broker.broker_name}: is registered by others again and again")
+
+    async def _checksum(self, said: _Said, broker: Broker) -> int:
+        """Return the checksum of a body; that of a replica which nobody knows here is read meanwhile."""
+
+        async def read() -> None:
+            with suppress(BodyError):  # raised where it is needed: first its checksum counts
+                await said.body(broker.broker_name, {}, self._large)
+
+        if not said.is_large or (broker.broker_name, broker.broker_id) in self._known:
+            return await said.check()
+        crc, _ = await asyncio.gather(said.check(), read())
+        return crc
 
     async def _write(self, said: _Said | _Remembered, broker: Broker, found: Vouched | None) -> None:
         """Write what a broker says and the store lacks; raise StaleEpoch when another front was faster."""
@@ -335,13 +351,21 @@ class Registrar:
 class _Said:
     """A registration as it was sent; its body is read when it is needed, which it seldom is."""
 
-    def __init__(self, request: RemotingCommand, digest: bytes, config: RegistryConfig) -> None:
+    def __init__(self, request: RemotingCommand, config: RegistryConfig) -> None:
         self._request = request
-        self.digest = digest
         self.config = config
         """To write with; it names who said it."""
 
+        self.is_large = len(request.body) > _LARGE_BYTES
+        self.digest = b""
+        """Of all that it says, once that was checked."""
+
         self._body: bodies.RegisterBody | None = None
+
+    async def check(self) -> int:
+        """Take the digest; return the checksum of the body."""
+        crc, self.digest = await in_thread_if(self.is_large, _fingerprint, self._request)
+        return crc
 
     async def body(
         self, broker_name: str, previous: Mapping[str, bytes], large: asyncio.Semaphore
@@ -357,12 +381,13 @@ class _Said:
                 broker_name=broker_name,
                 previous=previous,
             )
-            is_small = len(request.body) <= _LARGE_BYTES and request.body.startswith(_JSON)
+            is_small = not self.is_large and request.body.startswith(_JSON)
             if is_small or not request.body:
                 self._body = read()
             else:
                 async with large:
-                    self._body = await in_thread(read)
+                    with nothing_collected():
+                        self._body = await in_thread(read)
         return self._body
 
 

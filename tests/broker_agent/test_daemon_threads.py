@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from sharedroutes.daemon.threads import in_thread
+from sharedroutes.daemon.threads import in_thread, nothing_collected
 from tests.support import run_python
 
 _FOLLOWS: Final = """
@@ -63,3 +64,11 @@ def test_a_process_ends_while_a_read_hangs(tmp_path: Path) -> None:
     path = tmp_path / "topics.json"
     os.mkfifo(path)
     assert run_python(_FOLLOWS, str(path)).stdout == "ended\n"
+
+
+def test_nothing_is_collected_meanwhile_and_all_is_as_before_after_it() -> None:
+    with nothing_collected():
+        with nothing_collected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()

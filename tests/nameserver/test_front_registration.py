@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 import orjson
 import pytest
 import redis
 
-from sharedroutes.nameserver import registrar
+from sharedroutes.nameserver import bodies, registrar
 from sharedroutes.nameserver.front import Front
 from sharedroutes.registry import Broker, RouteStore
 from sharedroutes.registry.keys import Keys
@@ -63,6 +64,26 @@ async def test_beside_an_agent_a_registration_writes_nothing_and_fences_nobody(
                 lambda: not admin.exists(KEYS.sessions("broker-a", 0)), description="sessions are over"
             )
             assert agent.heartbeat(held) == "ok"
+
+
+async def test_beside_an_agent_a_large_registration_is_read_once(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, bodies_read = bodies.registration, list[bytes]()
+
+    def counted(body: bytes, **more: Any) -> bodies.RegisterBody:
+        bodies_read.append(body)
+        return read(body, **more)
+
+    monkeypatch.setattr(bodies, "registration", counted)
+    with RouteStore.from_url(redis_url) as agent:
+        agent.register(Broker("broker-a", "127.0.0.1:10911"), topics(3))
+        async with running(redis_url) as front:
+            broker = BrokerPeer()
+            broker.topics = {f"topic-{number}": topic(f"topic-{number}") for number in range(1_000)}
+            for _ in range(3):
+                assert (await broker.register(front)).code == 0
+    assert len(bodies_read) == 1
 
 
 async def test_a_part_of_the_table_adds_and_changes_and_removes_nothing(redis_url: str) -> None:
@@ -319,6 +340,20 @@ async def test_a_registration_that_makes_no_sense_is_refused_by_name(
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert remark in (answer.remark or "")
         assert records(admin) == []
+
+
+@pytest.mark.parametrize(("sums", "remark"), [(-1, "crc32 not match"), (0, "is no JSON")])
+async def test_a_large_body_that_makes_no_sense_is_refused_by_its_checksum_first(
+    redis_url: str, admin: redis.Redis, sums: int, remark: str
+) -> None:
+    body = b"{" + b" " * 100_000
+    async with running(redis_url) as front:
+        fields = {**BrokerPeer().fields, "bodyCrc32": str(bodies.crc32(body) + sums)}
+        answer = await Peer(front).ask(RequestCode.REGISTER_BROKER, fields, body)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert remark in (answer.remark or "")
+        assert records(admin) == []
+        assert not admin.exists(KEYS.broker("broker-a"))
 
 
 async def test_a_hundred_brokers_that_start_at_once_are_all_registered(redis_url: str) -> None:
