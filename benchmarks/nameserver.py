@@ -12,14 +12,15 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
+from sharedroutes.registry import NotFound, RouteStore
 from sharedroutes.remoting import RemotingCommand, encode
 
-from .kit.contestants import FRONT, PLAIN, REAL, Server, running, succeed, succeeded
+from .kit.contestants import FRONT, PLAIN, REAL, Server, running, succeed, succeeded, without_uvloop
 from .kit.figures import Contestant, Figure, Outcome, Target, at_least, at_most, interleave, ratio, seconds
 from .kit.hosts import stand_in
 from .kit.load import Load, Measured, idle_server, load
@@ -42,6 +43,9 @@ _BROKER_TOPICS: Final = 16
 """Of each of many brokers that register every second."""
 
 _TOPICS_SHARED_BY: Final = 8
+_FOLLOWED_S: Final = 0.1
+"""Within this time a front has heard of a broker that was forgotten."""
+
 _KB: Final = 1_000
 
 _RATE: Final = "requests"
@@ -93,8 +97,9 @@ def run(size: Size) -> Outcome:
         with ExitStack() as stack:
             sender, other = stack.enter_context(load()), stack.enter_context(load())
             with running(AS_LAUNCHED, brokers=size.brokers, topics=size.topics) as servers:
-                figures = [
-                    *_routes(size, servers, sender),
+                with without_uvloop(servers[FRONT], long_topic_names(size.topics)) as plain:
+                    figures = _routes(size, {**servers, PLAIN: plain}, sender)
+                figures += [
                     *_registrations(size, servers),
                     *_beside_registrations(size, servers, sender, other),
                     *_beside_idle_connections(size, servers, sender),
@@ -200,7 +205,8 @@ def _registrations(size: Size, servers: Mapping[str, Server]) -> list[Figure]:
     again: dict[str, list[float]] = {name: [] for name in compared}
     with stand_in() as port, ExitStack() as stack:
         brokers = {name: stack.enter_context(Link(servers[name].port)) for name in compared}
-        of_broker = _Registering(size, port)
+        store = stack.enter_context(RouteStore.from_url(servers[FRONT].store_url))
+        of_broker = _Registering(size, port, store)
         first = interleave(
             size.registrations,
             {name: partial(of_broker.first_ms, brokers[name], again[name]) for name in compared},
@@ -222,11 +228,12 @@ def _registrations(size: Size, servers: Mapping[str, Server]) -> list[Figure]:
 
 
 class _Registering:
-    """Registers one broker after the other."""
+    """Registers one broker after the other; each is forgotten, as RocketMQ forgets who unregisters."""
 
-    def __init__(self, size: Size, port: int) -> None:
+    def __init__(self, size: Size, port: int, store: RouteStore) -> None:
         (self._table,) = tables(long_topic_names(size.many_topics), 1)
         self._port = port
+        self._store = store
         self._number = size.brokers
 
     def first_ms(self, link: Link, again: list[float]) -> float:
@@ -237,6 +244,9 @@ class _Registering:
         taken_ms = [1_000 * seconds(lambda: succeeded(link.send(frame))) for _ in range(2)]
         again.append(taken_ms[1])
         succeed(link, unregistration(name, address))
+        with suppress(NotFound):  # the store has those of the front
+            self._store.admin.forget(name)
+            time.sleep(_FOLLOWED_S)
         return taken_ms[0]
 
 

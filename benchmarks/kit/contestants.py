@@ -40,6 +40,9 @@ class Server:
 
     port: int
     pids: Sequence[int]
+    store_url: str = ""
+    """Of a front."""
+
     links: list[tuple[Link, RemotingCommand]] = field(default_factory=list)
     """Of each broker, and its heartbeat."""
 
@@ -55,26 +58,37 @@ class Server:
 
 @contextmanager
 def running(options: Sequence[str], *, brokers: int, topics: int) -> Iterator[Mapping[str, Server]]:
-    """Run RocketMQ's name server, and fronts on one store; all know so many brokers with the same topics."""
+    """Run RocketMQ's name server and a front, which know so many brokers with the same topics."""
     of_brokers = tables(long_topic_names(topics), brokers)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sharedroutes-fronts-")))
         redis = stack.enter_context(EmbeddedServer())
         real = stack.enter_context(name_server(options=options))
-        fronts = {
-            name: stack.enter_context(Front(redis.url, folder / name, uvloop=name == FRONT))
-            for name in (FRONT, PLAIN)
-        }
+        await_listening(real.port, real)
+        front = stack.enter_context(_front(redis.url, [redis.pid], uvloop=True))
+        servers = {REAL: Server(real.port, [real.pid]), FRONT: front}
         broker_port = stack.enter_context(stand_in())
-        servers = {REAL: Server(real.port, [real.pid])}
-        servers |= {name: Server(one.port, [one.pid, redis.pid]) for name, one in fronts.items()}
-        for name, process in {REAL: real, **fronts}.items():
-            await_listening(servers[name].port, process)
-        for name in (REAL, FRONT):
-            _connect(stack, servers[name], of_brokers, broker_port)
         for server in servers.values():
-            _await_brokers(server, of_brokers)
+            _connect(stack, server, of_brokers, broker_port)
+            _await_brokers(server, [*of_brokers[0]], brokers)
         yield servers
+
+
+@contextmanager
+def without_uvloop(front: Server, topics: Sequence[str]) -> Iterator[Server]:
+    """Run another front on the store of one, whose brokers have the topics; it takes time from the others."""
+    with _front(front.store_url, front.pids[1:], uvloop=False) as server:
+        _await_brokers(server, topics, len(front.links))
+        yield server
+
+
+@contextmanager
+def _front(store_url: str, store_pids: Sequence[int], *, uvloop: bool) -> Iterator[Server]:
+    with (
+        tempfile.TemporaryDirectory(prefix="sharedroutes-front-") as folder,
+        Front(store_url, Path(folder) / "log", uvloop=uvloop) as process,
+    ):
+        await_listening(process.port, process)
+        yield Server(process.port, [process.pid, *store_pids], store_url)
 
 
 def _connect(stack: ExitStack, server: Server, of_brokers: Sequence[Table], broker_port: int) -> None:
@@ -86,13 +100,12 @@ def _connect(stack: ExitStack, server: Server, of_brokers: Sequence[Table], brok
         server.links.append((link, heartbeat(name, address)))
 
 
-def _await_brokers(server: Server, of_brokers: Sequence[Table]) -> None:
+def _await_brokers(server: Server, topics: Sequence[str], brokers: int) -> None:
     """Wait until the routes have all brokers."""
-    topics = [*of_brokers[0]]
     with Link(server.port) as link:
         for topic in (topics[0], topics[-1]):
-            what = f"the route of {topic} has {len(of_brokers)} brokers"
-            await_until(partial(_has_brokers, link, topic, len(of_brokers)), what)
+            what = f"the route of {topic} has {brokers} brokers"
+            await_until(partial(_has_brokers, link, topic, brokers), what)
 
 
 def _has_brokers(link: Link, topic: str, count: int) -> bool:
