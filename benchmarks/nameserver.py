@@ -246,7 +246,7 @@ class _Registering:
         succeed(link, unregistration(name, address))
         with suppress(NotFound):  # the store has those of the front
             self._store.admin.forget(name)
-            time.sleep(_FOLLOWED_S)
+        time.sleep(_FOLLOWED_S)
         return taken_ms[0]
 
 
