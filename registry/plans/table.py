@@ -112,7 +112,7 @@ def difference_to_stored(
 
     `served`: those of it that are listed and have their row; the others are written again, or removed.
     """
-    if not stored and all(isinstance(config, bytes) for config in topics.values()):
+    if not stored and {*map(type, topics.values())} == {bytes}:
         return TableDifference(cast(Mapping[str, bytes], topics))
     added, changed, shapes = dict[str, bytes](), dict[str, bytes](), dict[bytes, bytes]()
     for name, config in topics.items():
