@@ -62,6 +62,9 @@ class RouteCache:
         """By topic, the brokers that have lost it, as the feed has told since the last look at it."""
 
         self._stale_groups: dict[str, int] = {}
+        self._unread_groups: set[str] = set()
+        """Groups as they were before the feed was lost: they do not name who has come back since."""
+
         self._passed_over = 0
         """The newest request when a change of something unknown went by: its answer may be older."""
 
@@ -132,8 +135,9 @@ class RouteCache:
             )
         if now < self.next_due():
             return None
-        known = {name: group for name, group in self.table.groups.items() if name not in self._stale_groups}
-        return self._next(tuple(self._dirty), known, tuple(self._stale_groups))
+        anew = {*self._stale_groups, *(self._unread_groups & self.losses.brokers.held.keys())}
+        known = {name: group for name, group in self.table.groups.items() if name not in anew}
+        return self._next(tuple(self._dirty), known, tuple(anew))
 
     def offer(self, request: Request, answer: Lookup, now: float) -> set[str]:
         """Take in the answer to a request; return the topics whose route changed."""
@@ -203,6 +207,7 @@ class RouteCache:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
         if self.table.alive:
             self.losses.changes_lost(now)
+        self._unread_groups = {*self.table.groups}
         self.refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
 
     def doubt(self, now: float) -> None:
@@ -276,6 +281,8 @@ class RouteCache:
         losses = self.losses.brokers
         for name in brokers:
             self._broker_seen[name] = request.number
+            if name not in request.known:
+                self._unread_groups.discard(name)
             worth_holding = name not in self._unsure
             self._unsure.discard(name)
             if name not in self.table.groups and request.number <= self._passed_over:
@@ -414,6 +421,7 @@ class RouteCache:
             self._broker_seen.pop(name, None)
             self.losses.brokers.settle(name)
             self._unsure.discard(name)
+            self._unread_groups.discard(name)
 
     def _forget_old_numbers(self, number: int) -> None:
         """Forget when forgotten topics were last asked for, once no answer to that can be under way."""

@@ -77,6 +77,9 @@ class _Known:
     said: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
     """Registrations, by their digest, to the token of the table that has all of one, and to its member."""
 
+    whole: bytes = b""
+    """The digest of the last registration that said all topics."""
+
     version: DataVersion = field(default_factory=DataVersion)
     filter_servers: tuple[str, ...] | None = None
     """What else the replica said last."""
@@ -269,12 +272,16 @@ class Registrar:
         joins = found is not None and found.holder is Holder.FRONTS
         held = _joined(broker, found) if joins and found is not None else None
         rest = self._rest(body)
+        if rest is plans.Rest.STAYS and found is None:  # the store may have lost what was said before
+            body = replace(body, topics={**known.topics, **body.topics})
         registered = await self._register(
             replace(broker, filter_servers=body.filter_servers), body, held, said.config, rest
         )
         is_all = found is None or rest is plans.Rest.GOES
         self._known[broker.broker_name, broker.broker_id] = known
         known.topics = body.topics if is_all else {**known.topics, **body.topics}
+        if rest is not plans.Rest.STAYS:
+            known.whole = said.digest
         known.version, known.filter_servers = body.version, body.filter_servers
         member = codec.encode_member(replace(broker, filter_servers=registered.filter_servers))
         now = {said.digest: (registered.table_token, member)}
@@ -397,7 +404,7 @@ class _Remembered:
     def __init__(self, known: _Known, config: RegistryConfig) -> None:
         self._known = known
         self.config = config
-        self.digest = next(reversed(known.said), b"")
+        self.digest = known.whole
 
     async def body(self, *_: object) -> bodies.RegisterBody:
         """Return it as one body."""

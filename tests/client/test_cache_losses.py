@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from sharedroutes.client.cache import Request, RouteCache
 from tests.client.caches import CONFIG, HOLD_S, REFRESH_S, SETTLED, TAIL_S, Rig
 from tests.client.fake_table import FakeTable
@@ -142,6 +144,24 @@ def test_a_store_that_loses_its_data_again_right_after_the_time_was_over_is_held
     rig.cache.lose(over)
     rig.look(over + TAIL_S)
     assert rig.route("t") == before
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_who_came_back_before_the_feed_was_lost_again_is_found_before_the_time_is_over(
+    rig: Rig, *, is_back: bool
+) -> None:
+    rig.learn(["a"])
+    rig.table.lose_everything()
+    rig.cache.lose(SETTLED)
+    rig.look(SETTLED + REFRESH_S)
+    assert rig.held == {"a", "t"}
+    if is_back:
+        rig.table.register("a", "t")
+    over = SETTLED + HOLD_S
+    rig.cache.lose(over - TAIL_S)
+    rig.cache.refresh_at = over + REFRESH_S  # until then only leases are looked at
+    rig.look(over)
+    assert rig.brokers_of("t") == ({"a": {0: rig.table.leases["a", 0]}} if is_back else {})
 
 
 def test_a_cache_that_knows_nothing_believes_an_empty_store(rig: Rig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 import redis
 
 from sharedroutes.nameserver.front import Front
@@ -97,6 +98,20 @@ async def test_a_store_that_comes_back_empty_is_filled_again_while_brokers_say_n
             assert await Peer(front).route("orders") is not None
         # The sessions are there again, too: who dies now is out.
         at_one.die()
+        await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
+
+
+@pytest.mark.parametrize("fronts", [1, 2])
+async def test_a_change_of_one_topic_that_an_empty_store_hears_of_first_brings_the_others_along(
+    own_server: EmbeddedServer, fronts: int
+) -> None:
+    async with running(own_server.url) as one, running(own_server.url) as two:
+        broker, at = BrokerPeer(), (one, two)[:fronts]
+        broker.topics["bills"] = topic("bills")
+        await asyncio.gather(*(broker.register(front) for front in at))
+        with redis.Redis.from_url(own_server.url) as admin:
+            admin.flushall()
+        await asyncio.gather(*(broker.register(front, ["bills"]) for front in at))
         await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
 
 
