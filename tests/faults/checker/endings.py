@@ -66,7 +66,7 @@ def _allowed_ms(past: Past, since_us: int) -> int:
     if [window.fault.name.startswith(_CLOSED) for window in begun] == [True]:
         return past.bounds.gone_ms
     asked = all(
-        _is_left_alone(past, who, since_us - 1) and past.begun_us(who, since_us) <= since_us
+        is_left_alone(past, who, since_us - 1) and past.begun_us(who, since_us) <= since_us
         for who in past.starts
         if who.startswith(_FRONT)
     )
@@ -96,10 +96,10 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
         record = change.record
         if not is_withdrawal(record):
             continue
-        if _is_left_alone(past, record.broker, change.at_us):
+        if is_left_alone(past, record.broker, change.at_us):
             reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
             starved = past.was_starved(change.at_us, *past.everybody)
-            lives = _has_lived(past, record, change.at_us, past.bounds.back_ms) and not starved
+            lives = has_lived(past, record, change.at_us, past.bounds.back_ms) and not starved
             verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
 
 
@@ -115,13 +115,13 @@ def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:
         if record is None or record.kind != ChangeKind.DOWN or record.reason != EXPIRED:
             continue
         owner = owners.get((record.broker, record.id, record.epoch))
-        if owner is None or not _is_left_alone(past, owner.who, change.at_us, owner.at_us):
+        if owner is None or not is_left_alone(past, owner.who, change.at_us, owner.at_us):
             continue
-        if not _is_left_alone(past, record.broker, change.at_us):
+        if not is_left_alone(past, record.broker, change.at_us):
             continue
         starved = past.was_starved(change.at_us, owner.who)
         reason = f"{record.broker}:{record.id} lives, and its agent does, and its lease has ended"
-        lives = _has_lived(past, record, change.at_us, past.bounds.lease_ms) and not starved
+        lives = has_lived(past, record, change.at_us, past.bounds.lease_ms) and not starved
         verdict.check(reason if lives else "", owner, change)
 
 
@@ -137,17 +137,13 @@ def check_that_standbys_leave_no_gap(past: Past, verdict: Verdict) -> None:
         record = change.record
         if record is None or record.kind != ChangeKind.DOWN or record.reason != EXPIRED:
             continue
-        if not _is_left_alone(past, record.broker, change.at_us):
+        if not is_left_alone(past, record.broker, change.at_us):
             continue
         since_us = change.at_us - 1_000 * past.bounds.lease_ms
         states = said.get((record.broker, record.id), [])
         for who in {state.who for state in states if state.at_us <= since_us}:
             last = [state for state in states if state.who == who and state.at_us <= change.at_us][-1]
-            if (
-                last.state != "standby"
-                or last.at_us > since_us
-                or not _is_left_alone(past, who, change.at_us)
-            ):
+            if last.state != "standby" or last.at_us > since_us or not is_left_alone(past, who, change.at_us):
                 continue
             starved = past.was_starved(change.at_us, who)
             reason = f"{who} stands by for {record.broker}:{record.id}, and has let its lease end"
@@ -181,7 +177,7 @@ def check_that_short_pauses_pass(past: Past, verdict: Verdict) -> None:
                 verdict.check(reason if ends else "", past.expected_event(window.begin_us), *ends)
 
 
-def _is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
+def is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
     """Whether no fault concerns a process, nor has until it had the time to be back, or was seen to work."""
     calm_since = past.calm_since_us(who, at_us)
     if calm_since is None:
@@ -189,7 +185,7 @@ def _is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
     return works_us >= calm_since > 0 or past.limit_us(calm_since, past.bounds.back_ms, who) <= at_us
 
 
-def _has_lived(past: Past, record: Record, at_us: int, for_ms: int) -> bool:
+def has_lived(past: Past, record: Record, at_us: int, for_ms: int) -> bool:
     """Whether the broker of a record has been alive for so long."""
     tables = _tables(past, at_us - 1_000 * for_ms, at_us)
     return all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)

@@ -15,6 +15,10 @@ _NO_NOTIFICATIONS: Final = "no notifications, looking every"
 """What an agent says where the machine has no inotify instance left; once it gets one, it takes more."""
 
 _ERRORS: Final = ("ERROR", "CRITICAL")
+_CLOCK_OF_STORE: Final = "store-clock"
+"""What the names of faults begin with in which the clock of the store jumps."""
+
+_JUMP: Final = r"clock of the store's server"
 _ASKED_FOR: Final = (
     (
         re.compile(
@@ -25,6 +29,7 @@ _ASKED_FOR: Final = (
     ),
     (re.compile(r"topics\.json has a problem"), ("topics-",)),
     (re.compile(r"command not allowed when used memory"), ("full",)),
+    (re.compile(_JUMP), (_CLOCK_OF_STORE,)),
 )
 """What is logged at ERROR, and the faults that ask for it."""
 
@@ -90,7 +95,8 @@ def grown(first: Usage, last: Usage, name: str, bounds: Bounds) -> str:
 def logs_are_clean(past: Past) -> Verdict:
     """Check that no process logged a traceback, or an ERROR that no fault of that time asks for.
 
-    Of `docs/design.md`, what must always hold: 10, foreign data is "reported with the key".
+    Of `docs/design.md`, what must always hold: 10, foreign data is "reported with the key"; and 2, a clock of
+    the store that jumps is reported.
     """
     verdict = Verdict()
     for log in past.of(Log):
@@ -100,6 +106,11 @@ def logs_are_clean(past: Past) -> Verdict:
         elif log.level in _ERRORS and not _is_asked_for(past, log):
             why = f"at {log.level}"
         verdict.check(why and f"{log.process} logged {why}: {log.text.splitlines()[0][:200]}", log)
+    for window in past.faults:
+        if window.fault.name.startswith(_CLOCK_OF_STORE):
+            told = [log for log in past.of(Log) if re.search(_JUMP, log.text)]
+            is_told = any(window.begin_us <= log.at_us <= window.end_us for log in told)
+            verdict.check("" if is_told else "nobody says that the clock of the store jumped", window.fault)
     return verdict
 
 

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from sharedroutes.registry import ChangeKind
+from tests.faults.checker.endings import has_lived, is_left_alone
 from tests.faults.checker.history import (
     FAILOVER,
     Change,
@@ -23,7 +24,7 @@ from tests.faults.checker.history import (
 )
 from tests.faults.checker.past import Past, Tenure, Verdict
 from tests.faults.checker.returns import check_that_nothing_goes_back
-from tests.faults.checker.wipes import check_that_wipes_hold
+from tests.faults.checker.wipes import check_that_agents_give_back, check_that_wipes_hold
 
 _BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
 
@@ -167,14 +168,17 @@ def the_fenced_change_nothing(past: Past) -> Verdict:
 
     Of `docs/design.md`, what must always hold: 3, "a write or an unregister with another epoch than the
     owner's changes nothing". Only operators write without an epoch, and here they do after data was lost.
-    Of `docs/design/table.md`: a live lease of the same address is refused to an agent that was fenced.
+    Of `docs/design/table.md`: a live lease of the same address is refused to an agent that was fenced, and
+    one of another address yields only to an election, or if its owner is gone.
     """
     verdict = Verdict()
     _check_writes(past, verdict)
     for who in {state.who for state in past.of(State)}:
         _check_claims(past, who, verdict)
         _check_that_none_is_taken_back(past, who, verdict)
+    _check_that_none_is_thrown_out(past, verdict)
     check_that_wipes_hold(past, verdict)
+    check_that_agents_give_back(past, verdict)
     return verdict
 
 
@@ -290,6 +294,26 @@ def _taken_alive(past: Past, fenced: State, owner: State) -> Lease | None:
     withdrawn = any(last.at_us <= at <= seen_us for at in past.withdrawals.get(of, ()))
     left_us = last.at_us + 1_000 * last.left_ms - began_us
     return last if left_us * 2 > 1_000 * past.bounds.lease_ms and not withdrawn else None
+
+
+def _check_that_none_is_thrown_out(past: Past, verdict: Verdict) -> None:
+    """Check that nobody registers elsewhere a broker that lives, and that no fault concerns."""
+    owners = {(of.broker, of.id, of.epoch): of for of in past.of(State) if of.state == "owner"}
+    for change in past.of(Change):
+        record = change.record
+        if record is None or record.kind != ChangeKind.UP:
+            continue
+        at = [of for of in past.expected_at(change.at_us).leases if of[:2] == (record.broker, record.id)]
+        tenures = [of for of in past.tenures.get((record.broker, record.id), ()) if of.replica in at]
+        before = _last_before(tenures, change.at_us)
+        owner = before and owners.get((record.broker, record.id, before.epoch))
+        if before is None or owner is None or not has_lived(past, record, change.at_us, past.bounds.lease_ms):
+            continue
+        if all(is_left_alone(past, who, change.at_us) for who in (owner.who, record.broker)):
+            starved = past.was_starved(change.at_us, owner.who)
+            reason = f"{record.broker}:{record.id} lives at {before.replica.address}, and was registered at "
+            is_right = starved or record.address == before.replica.address
+            verdict.check("" if is_right else reason + record.address, owner, change)
 
 
 def _look_at(past: Past, tenure: Tenure) -> Lease | None:

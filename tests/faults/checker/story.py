@@ -82,10 +82,7 @@ class Story:
             self.tell(Started(who=who, pid=1))
         self.reset("start")
         for broker in BROKERS:
-            self.own(broker)
-            self.change(
-                Record(kind=ChangeKind.TOPICS, broker=broker, epoch=self.epoch(broker), added=(TOPIC,))
-            )
+            self.own(broker, topics=(TOPIC,))
         self.expect()
         self.see()
         self._measure("before")
@@ -175,9 +172,7 @@ class Story:
         self._replay = Replay()
         self.reset("lost")
         for broker in BROKERS:
-            self.own(broker)
-            topics = (TOPIC,)
-            self.change(Record(kind=ChangeKind.TOPICS, broker=broker, epoch=self.epoch(broker), added=topics))
+            self.own(broker, topics=(TOPIC,))
         self.expect()
         self.see()
         self.calm()
@@ -209,11 +204,13 @@ class Story:
         """Return the newest epoch of a broker."""
         return self._epochs[broker]
 
-    def own(self, broker: str, agent: str = "first") -> None:
-        """Let an agent register a broker."""
+    def own(self, broker: str, agent: str = "first", topics: tuple[str, ...] = ()) -> None:
+        """Let an agent register a broker, with topics that were not there."""
         self._epochs[broker] = self.now_ms
-        self._alive.add(broker)
         address, epoch = address_of(broker), self.epoch(broker)
+        if topics:
+            self.change(Record(kind=ChangeKind.TOPICS, broker=broker, epoch=epoch, added=topics))
+        self._alive.add(broker)
         self.look()
         self.change(Record(kind=ChangeKind.UP, broker=broker, epoch=epoch, address=address))
         self.tell(State(who=f"agent-{broker}-{agent}", broker=broker, id=0, state="owner", epoch=epoch))

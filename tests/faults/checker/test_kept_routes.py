@@ -8,14 +8,17 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
+from sharedroutes.registry import EXPIRED, ChangeKind
 from tests.faults.checker.history import (
     STORE,
+    Change,
     Event,
     Expected,
     Fault,
     Item,
     Late,
     Lease,
+    Record,
     Replica,
     Route,
     Run,
@@ -79,6 +82,14 @@ def violations(events: list[Event]) -> int:
 )
 def test_who_may_be_without_a_route(gone: tuple[str, ...], expected: int) -> None:
     assert violations(history(dict.fromkeys(gone, 9_000_000))) == expected
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("closed", 0), (EXPIRED, 1)])
+def test_a_client_is_without_what_was_withdrawn_however_much_is_gone(reason: str, expected: int) -> None:
+    down = Record(kind=ChangeKind.DOWN, broker="broker-a", epoch=1, reason=reason)
+    told = Change(at_us=LOST_US - 100_000, who="auditor", id="9-0", record=down)
+    gone = history(dict.fromkeys(BROKERS, 9_000_000))
+    assert violations(sorted([*gone, told], key=attrgetter("at_us"))) == expected
 
 
 def test_an_end_between_two_looks_may_have_come_before_the_client_said_so() -> None:

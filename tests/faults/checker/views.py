@@ -33,6 +33,7 @@ from tests.faults.checker.history import (
 )
 from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of, at_us
 from tests.faults.checker.snapshots import check_that_snapshots_are_new
+from tests.faults.checker.tables import check_that_tables_are_whole
 
 Key: TypeAlias = tuple[str, str]
 """Whose view, and of which topic; "" = of all leases."""
@@ -237,6 +238,7 @@ def routes_are_kept(past: Past) -> Verdict:
         if isinstance(event, Route) and not event.fresh:
             knows[event.who, event.topic] = event
     check_that_snapshots_are_new(past, verdict)
+    check_that_tables_are_whole(past, verdict)
     return verdict
 
 
@@ -277,7 +279,8 @@ def _was_forgotten(past: Past, event: Route | Lost) -> bool:
 def _had_ended(past: Past, event: Route | Lost, since_us: int, used: set[Replica]) -> bool:
     """Whether the leases of all who hold the topic may have been over, of not more than half of all at once.
 
-    A client believes an end that the store confirms; of so many at once, it believes none for a while. After
+    A client believes an end that the store confirms; of so many at once, it believes none for a while, but
+    those of which who held the lease says so: whether that was right is for rule (d) to say. After
     the store stood still for longer than a lease, all are over, and what counts is who is not back yet.
     """
     looks = past.of(Lease)
@@ -287,6 +290,13 @@ def _had_ended(past: Past, event: Route | Lost, since_us: int, used: set[Replica
         is_gone = (False,) if past.stood_still(at) else (False, None)
         gone = [replica for replica in used if lives[replica] in is_gone]
         holders = addresses_of(past.expected_at(at), event.topic)
-        if not any(lives[holder] for holder in holders) and len(gone) * 2 <= len(used):
+        if any(lives[holder] for holder in holders):
+            continue
+        if len(gone) * 2 <= len(used) or all(_was_withdrawn(past, of, since_us, at) for of in holders):
             return True
     return False
+
+
+def _was_withdrawn(past: Past, replica: Replica, since_us: int, until_us: int) -> bool:
+    """Whether somebody ended the lease of a replica in that time."""
+    return any(since_us <= at <= until_us for at in past.withdrawals.get(replica[:2], ()))

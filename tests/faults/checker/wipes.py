@@ -1,10 +1,11 @@
-"""That the write permission of a broker is an operator's, once one has taken it: a part of rule (g)."""
+"""Who takes the write permission of a broker, and who gives it back: a part of rule (g)."""
 
 from __future__ import annotations
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.arrivals import is_back
-from tests.faults.checker.history import OPERATOR, Change, Sent
+from tests.faults.checker.endings import DRAINED
+from tests.faults.checker.history import OPERATOR, Change, Sent, State
 from tests.faults.checker.past import Past, Verdict
 
 
@@ -39,3 +40,37 @@ def _check_unused(past: Past, before: Change, after: Change, broker: str, verdic
         if is_back(past, sent.who, before.at_us, began_us, past.bounds.arrival_ms):
             reason = f"{sent.who} sends to {broker}, whose write permission an operator has taken"
             verdict.check(reason if sent.broker == broker else "", before, sent)
+
+
+def check_that_agents_give_back(past: Past, verdict: Verdict) -> None:
+    """Check that an agent which has taken the write permission gives it back when the broker is drained.
+
+    Of `docs/design/agent.md`: drain is wipe, wait, withdraw, lift; unless the agent is killed meanwhile.
+    """
+    taken: dict[str, Change] = {}
+    changes = [change for change in past.of(Change) if change.record is not None]
+    lifted = [change for change in changes if change.record and change.record.kind == ChangeKind.LIFTED]
+    for change in changes:
+        record = change.record
+        assert record is not None
+        if record.kind == ChangeKind.WIPED and record.by != OPERATOR:
+            taken[record.broker] = change
+        elif record.kind == ChangeKind.LIFTED:
+            taken.pop(record.broker, None)
+        elif record.kind == ChangeKind.DOWN and record.reason == DRAINED and record.broker in taken:
+            limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms, *past.everybody)
+            if limit_us > past.end_us or not _works(past, record.broker, change.at_us, limit_us):
+                continue
+            of = [one.at_us for one in lifted if one.record and one.record.broker == record.broker]
+            is_given_back = any(change.at_us <= at_us <= limit_us for at_us in of)
+            reason = f"{record.broker} is drained, and its agent keeps its write permission"
+            verdict.check("" if is_given_back else reason, taken[record.broker], change)
+
+
+def _works(past: Past, broker: str, since_us: int, until_us: int) -> bool:
+    """Whether no fault keeps the agent that spoke of a broker last from the store, for so long."""
+    said = [state for state in past.of(State) if state.broker == broker and state.at_us <= since_us]
+    if not said:
+        return False
+    calm_since = past.calm_since_us(said[-1].who, until_us)
+    return calm_since is not None and calm_since <= since_us

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 import redis
@@ -16,7 +16,7 @@ from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryConfig, Reg
 from sharedroutes.registry.keys import Keys
 from tests.faults.checker.history import FAILOVER, STORE, Change, Fault, Lease, Record, Route, Writer, now_us
 from tests.faults.matrix.sender import replicas_of
-from tests.faults.matrix.settings import CALL_S, ON, TOPICS
+from tests.faults.matrix.settings import CALL_S, ON, SLAVE, TOPICS
 from tests.faults.matrix.stores import NAMESPACE, Store
 from tests.faults.matrix.watcher import Watcher
 
@@ -28,13 +28,19 @@ _MOST: Final = 10_000
 _OF_A_LEASE: Final = 3
 """Replies to what is asked of one."""
 
+_REPLICAS: Final = tuple(sorted({*((broker, MASTER_ID) for broker in ON), SLAVE}))
+"""Whose leases there may be."""
+
+_Of: TypeAlias = tuple[str, int]
+"""Broker and id."""
+
 
 class Auditor:
     """Writes down what the primary says of leases and stream, and looks topics up as anybody can."""
 
     def __init__(self, store: Store, history: Writer) -> None:
-        self.leases: dict[str, tuple[int, str]] = {}
-        """Broker to epoch and address, as the primary said last."""
+        self.leases: dict[_Of, tuple[int, str]] = {}
+        """Broker and id to epoch and address, as the primary said last."""
 
         self._store = store
         self._history = history
@@ -45,9 +51,9 @@ class Auditor:
         self.position = _ORIGIN
         """The id of the newest change that was seen."""
 
-        self._said_at_s: dict[str, float] = {}
-        self._seen_us: dict[str, int] = {}
-        """Broker to when its lease was there last."""
+        self._said_at_s: dict[_Of, float] = {}
+        self._seen_us: dict[_Of, int] = {}
+        """When a lease was there last."""
 
         self._found: dict[str, tuple[object, float]] = {}
         config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
@@ -63,6 +69,10 @@ class Auditor:
         for watcher in self._watchers:
             watcher.__exit__(*error)
         self._lookups.close()
+
+    def lease(self, broker: str, broker_id: int = MASTER_ID) -> tuple[int, str] | None:
+        """Return epoch and address of a lease, as the primary said last; None = there is none."""
+        return self.leases.get((broker, broker_id))
 
     def check(self) -> None:
         """Raise what ended the auditor, if something has."""
@@ -100,10 +110,10 @@ class Auditor:
         began_us = now_us()
         # A server that is full refuses every MULTI, and so all looks, if there is nothing to change.
         with self._store.admin(server).pipeline(transaction=bool(commands)) as pipeline:
-            for broker in ON:
-                pipeline.hget(KEYS.broker(broker), f"vouched:{MASTER_ID}")
-                pipeline.pttl(KEYS.lease(broker, 0))
-                pipeline.get(KEYS.lease(broker, 0))
+            for broker, broker_id in _REPLICAS:
+                pipeline.hget(KEYS.broker(broker), f"vouched:{broker_id}")
+                pipeline.pttl(KEYS.lease(broker, broker_id))
+                pipeline.get(KEYS.lease(broker, broker_id))
             pipeline.time()
             pipeline.execute_command(b"XRANGE", KEYS.changes, "-", "+", "COUNT", 1)
             pipeline.execute_command(b"XREVRANGE", KEYS.changes, "+", "-", "COUNT", 1)
@@ -112,11 +122,11 @@ class Auditor:
                 pipeline.execute_command(*command)
             replies = pipeline.execute(raise_on_error=False)
         self._say_failover(server)
-        of_leases = _OF_A_LEASE * len(ON)
+        of_leases = _OF_A_LEASE * len(_REPLICAS)
         now, first, last, entries, *rest = replies[of_leases:]
-        for place, broker in enumerate(ON):
+        for place, of in enumerate(_REPLICAS):
             vouched, *lease = replies[_OF_A_LEASE * place : _OF_A_LEASE * (place + 1)]
-            self._say_lease(server, broker, began_us, _left_ms(vouched, now), *lease)
+            self._say_lease(server, of, began_us, _left_ms(vouched, now), *lease)
         if not isinstance(entries, Exception):
             self._say_changes(first, last, entries)
         return list(rest)
@@ -132,30 +142,30 @@ class Auditor:
             self._history.write(replace(failover, phase="end"))
 
     def _say_lease(
-        self, server: EmbeddedServer, broker: str, began_us: int, vouched_ms: int, left_ms: Any, value: Any
+        self, server: EmbeddedServer, of: _Of, began_us: int, vouched_ms: int, left_ms: Any, value: Any
     ) -> None:
         """Write down a lease as of the begin of the look that saw it, and its absence as of the end."""
-        before, seen_us = self.leases.get(broker), self._seen_us.get(broker, 0)
+        before, seen_us = self.leases.get(of), self._seen_us.get(of, 0)
         found: tuple[int, str] | None = None
         if isinstance(value, bytes) and value.partition(b" ")[0].isdigit():
             epoch, _, address = value.decode(errors="replace").partition(" ")
             found = int(epoch), address
         if found is None:
-            self.leases.pop(broker, None)
+            self.leases.pop(of, None)
         else:
-            self.leases[broker], self._seen_us[broker] = found, began_us
-        said_again = time.monotonic() - self._said_at_s.get(broker, 0.0) >= _SAID_AGAIN_S
+            self.leases[of], self._seen_us[of] = found, began_us
+        said_again = time.monotonic() - self._said_at_s.get(of, 0.0) >= _SAID_AGAIN_S
         if found != before and before is not None:
-            self._write_lease(server, broker, before, seen_us, 0, 0)
+            self._write_lease(server, of, before, seen_us, 0, 0)
         if found != before or said_again:
-            self._said_at_s[broker] = time.monotonic()
+            self._said_at_s[of] = time.monotonic()
             at_us = began_us if found else now_us()
-            self._write_lease(server, broker, found, at_us, left_ms, vouched_ms if found else 0)
+            self._write_lease(server, of, found, at_us, left_ms, vouched_ms if found else 0)
 
     def _write_lease(
         self,
         server: EmbeddedServer,
-        broker: str,
+        of: _Of,
         found: tuple[int, str] | None,
         at_us: int,
         left_ms: Any,
@@ -163,7 +173,7 @@ class Auditor:
     ) -> None:
         epoch, address = found or (None, "")
         left = max(0, left_ms) if found and isinstance(left_ms, int) else 0
-        lease = Lease(at_us=at_us, broker=broker, id=0, epoch=epoch, address=address, left_ms=left)
+        lease = Lease(at_us=at_us, broker=of[0], id=of[1], epoch=epoch, address=address, left_ms=left)
         self._history.write(replace(lease, server=str(server.port), vouched_ms=vouched_ms))
 
     def _say_changes(self, first: Any, last: Any, entries: Any) -> None:

@@ -24,6 +24,7 @@ from tests.faults.checker.history import Replica, Started, TableContent, Writer
 from tests.faults.matrix.settings import (
     AGENT_LEASE_S,
     CALL_S,
+    CHUNK_TOPICS,
     FRONT_LEASE_S,
     HEARTBEAT_S,
     LEASE_S,
@@ -55,14 +56,15 @@ _FINDS_US: Final = {
 class BrokerHost:
     """The files of a broker and its process; an agent beside it reads the files."""
 
-    def __init__(self, name: str, folder: Path, port: int) -> None:
+    def __init__(self, name: str, folder: Path, port: int, broker: str = "", more: str = "") -> None:
+        """`broker`: which one it says that it is; empty = of its name. `more`: lines of its broker.conf."""
         self.name = name
         self.port = port
         self.address = f"127.0.0.1:{self.port}"
         self.conf = folder / name / "broker.conf"
         self.topics_path = folder / name / "store" / "config" / "topics.json"
-        put(self.topics_path, topics_json(*ON[name], queues=QUEUES))
-        self.conf.write_text(broker_conf(name, self.port, folder / name / "store"))
+        put(self.topics_path, topics_json(*ON[broker or name], queues=QUEUES))
+        self.conf.write_text(broker_conf(broker or name, self.port, folder / name / "store") + more)
 
 
 class Fleet:
@@ -79,6 +81,7 @@ class Fleet:
         self.snapshots = folder / "snapshots"
         self._pids = set[int]()
         self._versions = count(2)
+        self._numbers = count(2)
         self._writing = threading.Lock()
         self.churn: tuple[str, ...] = ()
         """Topics that broker-a has besides for now, all named CHURN and something."""
@@ -86,7 +89,7 @@ class Fleet:
         self._listens = {f"front-{number}": f"127.0.0.1:{self._port()}" for number in (1, 2)}
         self.fronts = {name: self._front(name) for name in self._listens}
         self.brokers = {name: self._broker(host) for name, host in self.hosts.items()}
-        self.agents = {f"agent-{name[-1]}": self.agent(f"agent-{name[-1]}", name) for name in HAS_AGENT}
+        self.agents = {f"agent-{of[-1]}": self._agent(f"agent-{of[-1]}", self.hosts[of]) for of in HAS_AGENT}
         self.clients = {f"client-{kind}": self._client(kind) for kind in ("asyncio", "threads")}
         self.follower = self._program("follower", "follower", store.url, str(folder))
         self.watchdog = self._program("watchdog", "watchdog", str(folder))
@@ -144,9 +147,17 @@ class Fleet:
 
     def guest(self, name: str, broker: str) -> AgentProcess:
         """Return another agent beside a broker, which is not started."""
-        guest = self.agent(name, broker)
+        guest = self._agent(name, self.hosts[broker])
         self.guests[name] = guest
         return guest
+
+    def second(self, broker: str, more: str = "") -> tuple[BrokerHost, Program, AgentProcess]:
+        """Return another broker of the same name at another address, and its agent; neither is started."""
+        name = f"{broker}-{next(self._numbers)}"
+        host = BrokerHost(name, self.folder / "hosts", self._port(), broker, more)
+        program, agent = self._broker(host), self._agent(f"agent-{name[len('broker-') :]}", host)
+        self.guests |= {program.name: program, agent.name: agent}
+        return host, program, agent
 
     def is_up(self, program: Program) -> bool:
         """Whether a process that was started has come so far that it works."""
@@ -193,15 +204,14 @@ class Fleet:
         """Return where a front answers."""
         return _address(self._listens[name])
 
-    def agent(self, name: str, broker: str) -> AgentProcess:
-        """Return an agent beside a broker, which is not started."""
-        lease_s = AGENT_LEASE_S.get(broker, LEASE_S)
+    def _agent(self, name: str, host: BrokerHost) -> AgentProcess:
+        lease_s = AGENT_LEASE_S.get(host.name, LEASE_S)
         return AgentProcess(
             name,
             self.logs,
-            *("--broker-conf", str(self.hosts[broker].conf), "--redis", self.store.url, *_HANG),
+            *("--broker-conf", str(host.conf), "--redis", self.store.url, *_HANG),
             *("--heartbeat", str(HEARTBEAT_S), "--lease-ttl", str(lease_s), "--call-deadline", str(CALL_S)),
-            *("--log-format", "json", "--stop-watch", "0"),
+            *("--log-format", "json", "--stop-watch", "0", "--chunk-topics", str(CHUNK_TOPICS)),
             environment=_FINDS_US,
             launch=partial(self._noted, name),
             http_port=self._port(),

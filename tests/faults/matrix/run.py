@@ -184,7 +184,8 @@ class StoreRun:
             self._scheduler.write(replace(event, at_us=began_us))
             if effect.takes or effect.removes:
                 self._fleet.taken += Counter((*effect.takes, *effect.removes))
-                self._scheduler.write(Expected(at_us=began_us, table=self._fleet.expected()))
+                taken_us = effect.takes_us or began_us
+                self._scheduler.write(Expected(at_us=taken_us, table=self._fleet.expected()))
             ends.callback(self._end, event, effect)
             yield effect
 

@@ -32,16 +32,27 @@ JITTER_S: Final = 1.5
 
 RECONNECT_S: Final = 2.0
 
+_MORE: Final = tuple(f"more-{number}" for number in range(1, 5))
+"""Topics that nobody uses: with them, and CHUNK_TOPICS, a registration takes more than one round trip."""
+
+CHUNK_TOPICS: Final = 1
+"""Of agents."""
+
 ON: Final[Mapping[str, tuple[str, ...]]] = {
-    "broker-a": ("orders", "audit"),
+    "broker-a": ("orders", "audit", *_MORE),
     "broker-b": ("orders", "payments"),
     "broker-c": ("orders", "payments"),
 }
 """The topics of each broker."""
 
-TOPICS: Final = tuple(sorted({topic for topics in ON.values() for topic in topics}))
+TOPICS: Final = tuple(sorted({topic for topics in ON.values() for topic in topics} - {*_MORE}))
+"""Those that clients use."""
+
 SENT_TO: Final = "orders"
 """On all brokers: no fault takes all of them."""
+
+SLAVE: Final = ("broker-a", 1)
+"""The one that a fault may bring."""
 
 POLICY: Final = RetryPolicy(retries=2, deadline_s=3.0)
 

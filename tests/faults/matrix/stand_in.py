@@ -130,8 +130,9 @@ class Registrar:
             while True:
                 news, began_us, version = self._broker.news, now_us(), self._broker.version
                 queues = self._broker.queues
-                is_full = beat % _REGISTERED_EVERY == 0 or version != told
-                command = self._registration() if is_full else self._heartbeat()
+                command = self._heartbeat() if version == told else self._registration(self._broker.changed)
+                if beat % _REGISTERED_EVERY == 0:
+                    command = self._registration()
                 answer = await connection.invoke(
                     command, deadline_s=_ANSWER_S if version == told else _WRITTEN_S
                 )
@@ -156,8 +157,10 @@ class Registrar:
         rows = orjson.loads(answer.body)["queueDatas"] if answer.code == ResponseCode.SUCCESS else []
         return next((row["readQueueNums"] for row in rows if row["brokerName"] == self._name), None)
 
-    def _registration(self) -> RemotingCommand:
-        return registration(self._fields, self._broker.topics, self._broker.version)
+    def _registration(self, topic: str = "") -> RemotingCommand:
+        """Return what says one topic, as a broker does that has changed it, or all of them."""
+        topics = {topic: self._broker.topics[topic]} if topic else self._broker.topics
+        return registration(self._fields, topics, self._broker.version)
 
     def _heartbeat(self) -> RemotingCommand:
         return request(RequestCode.BROKER_HEARTBEAT, self._fields)

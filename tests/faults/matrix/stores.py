@@ -50,6 +50,11 @@ class LastingServer(EmbeddedServer):
         if port is not None:
             self._options = (*self._options, _REPLICA_OF, f"127.0.0.1 {port}")
 
+    def run_as(self, program: Callable[[str], str]) -> str:
+        """Be another program from the next start on, made of the one of before, which is returned."""
+        before, self._binary = self._binary, program(self._binary)
+        return before
+
     def wipe(self) -> None:
         """Remove the data; what a node knows of its Cluster stays."""
         for path in self._working_folder().iterdir():

@@ -206,4 +206,100 @@ SELDOM: Final = (
         ("delete-topic",),
         (Edit("registry/lua/heartbeat.lua", "if ARGV[3] ~= '' and token ~= ARGV[3] then", "if false then"),),
     ),
+    Mutant(
+        "changes-remembered",
+        "A front that has heard of a change of one topic forgets what else the broker has said.",
+        ("flushall",) * 2,
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "known.topics = body.topics if is_all else {**known.topics, **body.topics}",
+                "known.topics = body.topics",
+            ),
+        ),
+    ),
+    Mutant(
+        "brought-back-bare",
+        "A front that brings a broker back which answers again takes its topics out.",
+        ("pause-broker",) * 3,
+        (
+            Edit(
+                "nameserver/prober.py",
+                "stays = plans.Rest.STAYS",
+                "stays = plans.Rest.GOES_OF_FORMERS",
+            ),
+        ),
+    ),
+    Mutant(
+        "leases-early",
+        "The lease of a broker is given with the first of its topics, and not behind the last.",
+        ("flushall", "kill-store-briefly"),
+        (
+            Edit(
+                "registry/plans/table.py",
+                "return then(token) if then and chunk is None else None",
+                "return then(token) if then else None",
+            ),
+        ),
+    ),
+    Mutant(
+        "slaves-remove",
+        "A slave that stands in for its master takes out the topics that it has not.",
+        ("slave-alone",),
+        (
+            Edit(
+                "registry/plans/registration.py",
+                "(task.rest is Rest.GOES and (write.is_master or not registration.complete))",
+                "task.rest is Rest.GOES",
+            ),
+        ),
+    ),
+    Mutant(
+        "leases-never-shorter",
+        "A heartbeat leaves a lease as it is that ends later, as after the clock of the store went back.",
+        ("store-clock-behind",),
+        (
+            Edit(
+                "registry/lua/heartbeat.lua",
+                "redis.call('PEXPIREAT', KEYS[2], ends_ms)",
+                "redis.call('PEXPIREAT', KEYS[2], ends_ms, 'GT')",
+            ),
+        ),
+    ),
+    Mutant(
+        "wipes-kept",
+        "An agent that has drained its broker does not give the write permission back.",
+        ("drain",) * 2,
+        (
+            Edit(
+                "broker_agent/planner/schedule.py",
+                "return SetWritePerm(self._intent.wiped, allowed=True) if self._intent.wiped else None",
+                "return None",
+            ),
+        ),
+    ),
+    Mutant(
+        "answers-unheard",
+        "A newcomer at another address takes the broker over from an owner that answers.",
+        ("second-master",) * 2,
+        (
+            Edit(
+                "broker_agent/planner/ownership.py",
+                "if answer is OwnerAnswer.NONE or (answer is OwnerAnswer.NO_WAY and not is_older):",
+                "if answer in OwnerAnswer:",
+            ),
+        ),
+    ),
+    Mutant(
+        "half-a-file-counts",
+        "A broker.conf counts as soon as it is seen, also half of it.",
+        ("conf-half",) * 2,
+        (
+            Edit(
+                "broker_agent/roles/role.py",
+                "is_settled = state == seen and state != settled",
+                "is_settled = state != settled",
+            ),
+        ),
+    ),
 )

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from tests.faults.matrix.kinds import clocks, files, keys, network, owners, processes, replicas, stores
+from tests.faults.matrix.kinds import (
+    clocks,
+    files,
+    keys,
+    network,
+    owners,
+    processes,
+    replicas,
+    seconds,
+    stores,
+)
 from tests.faults.matrix.kinds.kind import KINDS
 
-__all__ = ["KINDS", "clocks", "files", "keys", "network", "owners", "processes", "replicas", "stores"]
+__all__ = [
+    "KINDS",
+    "clocks",
+    "files",
+    "keys",
+    "network",
+    "owners",
+    "processes",
+    "replicas",
+    "seconds",
+    "stores",
+]

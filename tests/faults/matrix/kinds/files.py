@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,11 @@ from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
 from tests.faults.matrix.settings import SENT_TO
 from tests.faults.matrix.stores import Store
 
+_REWRITES: Final = 5
+_HALF_S: Final = 0.03
+"""Long enough to be seen, and far shorter than the time between two looks."""
+
+_WHOLE_S: Final = 0.5
 _DISK_BYTES: Final = 32_768
 _PAGE_BYTES: Final = 4_096
 
@@ -102,6 +108,21 @@ def topics_change(site: Site) -> Iterator[Effect]:
     finally:
         for name in HAS_AGENT:
             site.fleet.write_topics(of=name)
+
+
+@fault("files")
+def conf_half(site: Site) -> Iterator[Effect]:
+    """For a moment only half of broker.conf is there, which names another broker; and so several times."""
+    path = site.fleet.hosts["broker-a"].conf
+    content = path.read_text()
+    half = content.index("brokerName")
+    for _ in range(_REWRITES):
+        path.write_text(content[:half])
+        time.sleep(_HALF_S)
+        with path.open("a") as file:
+            file.write(content[half:])
+        site.wait_at_most(_WHOLE_S, lambda: False, "broker.conf is whole")
+    yield Effect(path.name, 0.2)
 
 
 def _may_mount(_: Store) -> bool:

@@ -14,10 +14,12 @@ from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
 from tests.faults.checker.history import OPERATOR, STORE
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.settings import BOUNDS, LEASE_S
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, SENT_TO
 from tests.faults.matrix.sockets import made_by
+from tests.faults.matrix.stand_in import UPDATE_TOPIC
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import Program
+from tests.nameserver.running import Peer
 from tests.proxy import Whose
 
 Area: TypeAlias = Literal["processes", "network", "store", "keys", "files"]
@@ -28,6 +30,9 @@ SHORT_S: Final = (0.3, LEASE_S / 2)
 LONG_S: Final = (LEASE_S + 1.0, LEASE_S + 4.0)
 UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
 """Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
+
+_ANSWER_S: Final = 2.0
+_TOLD_S: Final = 3.0
 
 _BACK_S: Final = BOUNDS.back_ms / 1_000 + 0.5
 
@@ -60,9 +65,10 @@ class Site:
         self.wait(lambda: time.monotonic() >= end_s or condition(), what)
 
     def start(self, *programs: Program) -> None:
-        """Start processes, and wait until they work."""
+        """Start processes that another fault has not started before, and wait until they work."""
         for program in programs:
-            program.start()
+            if not program.running:
+                program.start()
         for program in programs:
             self.wait(partial(self.fleet.is_up, program), f"{program.name} works")
 
@@ -75,6 +81,15 @@ class Site:
         with suppress(RegistryError), self.registry() as registry:
             for _ in registry.admin.rebuild():
                 pass
+
+    def change_topic(self, queues: int) -> None:
+        """Have a broker at the fronts change a topic, and wait until it has asked both for it."""
+        host = self.fleet.hosts["broker-c"]
+        topic = next(topic for topic in ON[host.name] if topic != SENT_TO)
+        with suppress(OSError, AssertionError), Peer(("127.0.0.1", host.port), _ANSWER_S) as broker:
+            broker.ask(UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)})
+            asked = partial(self.fleet.asked, host.name, queues)
+            self.wait_at_most(_TOLD_S, asked, "fronts are asked for a change")
 
     def registry(self) -> RouteStore:
         """Return the registry as an operator has it, who waits for long."""
@@ -108,6 +123,9 @@ class Effect:
 
     began_us: int = 0
     """When it began; 0 = at once."""
+
+    takes_us: int = 0
+    """When it takes what it takes; 0 = as it begins."""
 
     rests_s: float = 0.0
     """For so long nothing breaks when it is over and all views are true."""

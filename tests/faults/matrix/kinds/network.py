@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Final
 
 from tests.faults.matrix.fleet import QUEUES
@@ -16,10 +16,8 @@ from tests.faults.matrix.kinds.kind import (
     connections_of,
     fault,
 )
-from tests.faults.matrix.settings import BOUNDS, HOLD_S, ON, SENT_TO
-from tests.faults.matrix.stand_in import UPDATE_TOPIC
+from tests.faults.matrix.settings import BOUNDS, HOLD_S, ON
 from tests.faults.victims import Program
-from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy, Whose
 
 _SLOW_S: Final = 0.3
@@ -38,8 +36,6 @@ _UNPROVEN_S: Final = 3.0
 
 _CHANGES: Final = 6
 """Of which the last one undoes the others."""
-
-_ANSWER_S: Final = 2.0
 
 _Network = Callable[[FaultyProxy], AbstractContextManager[None]]
 
@@ -130,21 +126,11 @@ def deaf_fronts(site: Site) -> Iterator[Effect]:
     site.wait_at_most(_UNPROVEN_S, lambda: False, "fronts hear no pulses")
     changes = [QUEUES * (1 + (number + 1) % 2) for number in range(_CHANGES)]
     for queues in changes[:-1]:
-        _change(site, queues)
+        site.change_topic(queues)
     try:
         yield Effect("+".join(front.name for front in fronts), 0.5)
     finally:
-        _change(site, changes[-1])
-
-
-def _change(site: Site, queues: int) -> None:
-    """Have a broker at the fronts change a topic, and wait until it has asked both for it."""
-    fleet = site.fleet
-    host = fleet.hosts["broker-c"]
-    topic = next(topic for topic in ON[host.name] if topic != SENT_TO)
-    with suppress(OSError, AssertionError), Peer(("127.0.0.1", host.port), _ANSWER_S) as broker:
-        broker.ask(UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)})
-        site.wait_at_most(_TOLD_S, lambda: fleet.asked(host.name, queues), "fronts are asked for a change")
+        site.change_topic(changes[-1])
 
 
 @fault("network")

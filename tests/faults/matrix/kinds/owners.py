@@ -55,7 +55,7 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
         owner.pause()
         site.start(guest)
         try:
-            epoch = site.auditor.leases.get("broker-a")
+            epoch = site.auditor.lease("broker-a")
             yield Effect("broker-a", site.lasts(LONG_S), ("agent-a",), details={"lease": list(epoch or ())})
         finally:
             writes = site.rng.choice((True, False))  # if not, a heartbeat is the first that it asks
@@ -69,7 +69,7 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
 @fault("processes")
 def late_writes(site: Site) -> Iterator[Effect]:
     """What an owner writes hangs in the network until a second agent has taken over, and arrives then."""
-    owner, before = site.fleet.agents["agent-a"], site.auditor.leases.get("broker-a")
+    owner, before = site.fleet.agents["agent-a"], site.auditor.lease("broker-a")
     whose = connections_of(owner)
     with _guest(site) as guest:
         try:
@@ -78,7 +78,7 @@ def late_writes(site: Site) -> Iterator[Effect]:
                 site.start(guest)
                 site.wait_at_most(
                     2 * LEASE_S,
-                    lambda: site.auditor.leases.get("broker-a") not in (None, before),
+                    lambda: site.auditor.lease("broker-a") not in (None, before),
                     "a second owner",
                 )
             yield Effect("broker-a", site.lasts(SHORT_S), ("agent-a",))
@@ -90,7 +90,7 @@ def late_writes(site: Site) -> Iterator[Effect]:
 def late_ends(site: Site) -> Iterator[Effect]:
     """An owner's word that its broker has ended hangs in the network until a second agent has it again."""
     owner, broker = site.fleet.agents["agent-a"], site.fleet.brokers["broker-a"]
-    before, whose = site.auditor.leases.get(broker.name), connections_of(owner)
+    before, whose = site.auditor.lease(broker.name), connections_of(owner)
     site.auditor.at_primary(("SCRIPT", "LOAD", UNREGISTER.source))  # what comes late cannot be asked for it
     with _guest(site) as guest:
         with site.store.network(FaultyProxy.hanging, whose):
@@ -98,7 +98,7 @@ def late_ends(site: Site) -> Iterator[Effect]:
             site.start(broker, guest)
             site.wait_at_most(
                 2 * LEASE_S,
-                lambda: site.auditor.leases.get(broker.name) not in (None, before),
+                lambda: site.auditor.lease(broker.name) not in (None, before),
                 "a second owner",
             )
         yield Effect(broker.name, site.lasts(SHORT_S), (owner.name, broker.name))
@@ -138,7 +138,7 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
         yield Effect(name, site.lasts(SHORT_S), takes=(name,))
     finally:
         agent.order("resume")
-        site.wait_at_most(LEASE_S, lambda: name in site.auditor.leases, "a drained broker is back")
+        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(name) is not None, "a drained broker is back")
         site.wait_at_most(
             2 * HEARTBEAT_S, lambda: False, "its agent may give the permission back, and clients may send"
         )
@@ -192,7 +192,7 @@ def pause_broker_slow_fronts(site: Site) -> Iterator[Effect]:
     began_us = now_us()
     broker.pause()
     try:
-        site.wait_at_most(2 * LEASE_S, lambda: broker.name not in site.auditor.leases, "who hangs is out")
+        site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(broker.name) is None, "who hangs is out")
         with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*fronts)):
             yield Effect(broker.name, site.lasts(_STAYS_OUT_S), names, (broker.name,), began_us=began_us)
     finally:

@@ -10,7 +10,9 @@ from typing import Final
 import redis
 
 from sharedroutes.registry import EmbeddedServer
+from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
+from tests.faults.matrix.fleet import QUEUES
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, fault
 from tests.faults.matrix.settings import BOUNDS, JITTER_S, LEASE_S
 from tests.faults.matrix.sockets import made_by
@@ -187,14 +189,17 @@ def client_kill(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def flushall(site: Site) -> Iterator[Effect]:
-    """Somebody empties the store, and an agent stands still that would write its broker anew at once."""
+    """Somebody empties the store when a broker at fronts has changed a topic, and an agent stands still."""
     agent = site.fleet.agents["agent-a"]
-    agent.pause()
+    agent.pause()  # it would write its broker anew at once
+    site.change_topic(2 * QUEUES)
+    began_us = now_us()  # what is restored from then on is whole
     try:
         effect = _ordered(site, "FLUSHALL", loses=True)
-        yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S))
+        yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), began_us=began_us)
     finally:
         agent.resume()
+        site.change_topic(QUEUES)
 
 
 @fault("store")

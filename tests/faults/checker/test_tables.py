@@ -1,0 +1,94 @@
+"""A broker that is told to live has all its topics, and nobody else takes one away."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import STORE, Fault, Record
+from tests.faults.checker.report import check
+from tests.faults.checker.story import BROKERS, TOPIC, Story
+
+BROKER = BROKERS[0]
+
+
+def begun() -> Story:
+    """Return a story in which all is well so far."""
+    story = Story()
+    story.begin()
+    return story
+
+
+def change(story: Story, kind: ChangeKind, **more: tuple[str, ...] | str) -> None:
+    """Let the owner of the broker, or an operator, write something."""
+    epoch = 0 if kind == ChangeKind.DELETED else story.epoch(BROKER)
+    story.change(replace(Record(kind=kind, broker=BROKER, epoch=epoch), **more))
+
+
+def lose(story: Story, phase: str, name: str = "flushall") -> None:
+    """Let a fault of the store begin or end, in which it loses something."""
+    fault = Fault(who="scheduler", name=name, target="redis", phase="begin", disturbs=(STORE,), loses=True)
+    story.tell(replace(fault, phase=phase))
+
+
+def reasons(story: Story, text: str) -> list[str]:
+    """Return what is wrong about tables."""
+    story.calm()
+    found = check(story.events).verdicts["f"].violations
+    return [violation.reason for violation in found if text in violation.reason]
+
+
+@pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 1), ("extra", 0)])
+def test_a_topic_that_its_broker_has_stays_in_its_table(topic: str, wrong: int) -> None:
+    story = begun()
+    change(story, ChangeKind.TOPICS, removed=(topic,))
+    assert len(reasons(story, "taken out")) == wrong
+
+
+@pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 1), ("extra", 0)])
+def test_who_is_told_to_live_has_its_topics(topic: str, wrong: int) -> None:
+    story = begun()
+    story.own(BROKER)
+    change(story, ChangeKind.TOPICS, added=(topic,))
+    assert len(reasons(story, "told to live")) == wrong
+
+
+def test_topics_that_come_first_are_there_in_time() -> None:
+    story = begun()
+    story.own(BROKER, topics=(TOPIC,))
+    assert reasons(story, "told to live") == []
+
+
+def test_what_an_operator_deletes_comes_back_later() -> None:
+    story = begun()
+    story.own(BROKER)
+    change(story, ChangeKind.DELETED, removed=(TOPIC,), brokers=(BROKER,), by="operator")
+    change(story, ChangeKind.TOPICS, added=(TOPIC,))
+    assert reasons(story, "told to live") == []
+
+
+@pytest.mark.parametrize("name", ["flushall", "delete-listing", "corrupt-listing"])
+@pytest.mark.parametrize("lost_first", [True, False])
+def test_what_the_store_loses_later_is_written_again(name: str, *, lost_first: bool) -> None:
+    story = begun()
+    if lost_first:
+        lose(story, "begin", name)
+        story.own(BROKER)
+    else:
+        story.own(BROKER)
+        lose(story, "begin", name)
+    change(story, ChangeKind.TOPICS, added=(TOPIC,))
+    lose(story, "end", name)
+    is_wrong = lost_first and name == "flushall"  # who comes back to an empty store brings all that it had
+    assert len(reasons(story, "told to live")) == is_wrong
+
+
+def test_who_was_out_when_the_store_lost_its_table_may_say_later_what_it_has() -> None:
+    story = begun()
+    change(story, ChangeKind.DOWN, reason="does not answer")
+    lose(story, "begin")
+    lose(story, "end")
+    story.own(BROKER)
+    change(story, ChangeKind.TOPICS, added=(TOPIC,))
+    assert reasons(story, "told to live") == []

@@ -1,0 +1,66 @@
+"""Faults by a second broker of one name: another master, and a slave that goes on alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from tests.broker_agent.data_files import rewrite, topics_json
+from tests.faults.checker.history import now_us
+from tests.faults.matrix.fleet import QUEUES, BrokerHost
+from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
+from tests.faults.matrix.settings import LEASE_S, SENT_TO, SLAVE
+from tests.faults.victims import AgentProcess
+
+_ASKED_S: Final = 1.0
+"""Longer than it takes; what is found is believed unless the lease was renewed meanwhile."""
+
+_OF_A_SLAVE: Final = "brokerRole=SLAVE\nbrokerId=1\nenableSlaveActingMaster=false\n"
+
+
+@contextmanager
+def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, AgentProcess]]:
+    """Start a second broker-a and its agent; in the end kill them, the broker first, so that it is out."""
+    host, broker, agent = site.fleet.second("broker-a", more)
+    site.start(broker, agent)
+    try:
+        yield host, agent
+    finally:
+        broker.kill()
+        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(*SLAVE) is None, "a slave is out")
+        agent.kill()
+        site.fleet.guests.clear()
+
+
+@fault("processes")
+def second_master(site: Site) -> Iterator[Effect]:
+    """A second broker of the same name is started elsewhere, its agent twice: who has the name keeps it."""
+    with _second(site) as (_, agent):
+        site.wait_at_most(_ASKED_S, lambda: False, "it has asked the other one whether it lives")
+        agent.kill()
+        site.start(agent)
+        yield Effect("broker-a", site.lasts(LONG_S))
+
+
+@fault("processes")
+def slave_alone(site: Site) -> Iterator[Effect]:
+    """A slave with fewer topics than its master goes on when that is killed, and changes one of its own."""
+    began_us, master = now_us(), site.fleet.brokers["broker-a"]
+    with _second(site, _OF_A_SLAVE) as (slave, _):
+        site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*SLAVE) is not None, "there is a slave")
+        takes_us = now_us()
+        master.kill()
+        try:
+            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(master.name) is None, "its master is out")
+            rewrite(slave.topics_path, topics_json(SENT_TO, counter=2, queues=2 * QUEUES))
+            yield Effect(
+                master.name,
+                site.lasts(LONG_S),
+                (master.name,),
+                (master.name,),
+                began_us=began_us,
+                takes_us=takes_us,
+            )
+        finally:
+            site.start(master)
