@@ -124,15 +124,18 @@ def cpu_s(pid: int) -> float:
 def peak_memory(own_mb: Callable[[int], float], every_s: float) -> Iterator[list[float]]:
     """Watch the memory (MB) of this process and of all that it has started; one number, when the block ends.
 
-    `own_mb` returns the memory of one process, shared_mb or private_mb.
+    `own_mb` returns the memory of one process, shared_mb or private_mb. A process counts from the second look
+    on: until it runs a program of its own, a child of Java's is the same memory under a second number.
     """
     found: list[float] = []
     done = threading.Event()
 
     def watch() -> None:
-        peak = 0.0
+        peak, seen = 0.0, _family(os.getpid())
         while not done.wait(every_s):
-            peak = max(peak, sum(map(own_mb, _family(os.getpid()))))
+            there = _family(os.getpid())
+            peak = max(peak, sum(own_mb(pid) for pid in there if pid in seen))
+            seen = there
         found.append(peak)
 
     thread = threading.Thread(target=watch)

@@ -1,8 +1,9 @@
 """How long do all answers to a registry's history take?
 
 The history is made by Spark itself, the same in each run, and written to Parquet first, as the ingest would
-have. What is measured is the report on it: all answers as tables, and the page. Memory is that of this
-process, the Java process and all workers, sampled meanwhile.
+have; it comes with samples, routes, faults and an objective, so that every answer there is can be given. What
+is measured is the report on it: all answers as tables, and the page. Memory is that of this process, the Java
+process and all workers, sampled meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pyspark.sql import functions as F
 
 from sharedroutes.pipeline import SessionConfig, session
 from sharedroutes.pipeline.report import History, write_report
-from sharedroutes.pipeline.schemas import CHANGES, ROUTES, SAMPLES
+from sharedroutes.pipeline.schemas import CHANGES, FAULTS, ROUTES, SAMPLES
+from sharedroutes.pipeline.tables import Table
 
 from ..kit.figures import Figure, Outcome, at_most
 from ..kit.usage import peak_memory, shared_mb
@@ -39,6 +41,13 @@ _TOGETHER: Final = 10
 _TTL_MS: Final = 10_000
 _ADDED: Final = 4
 """Topics that a record brings; the next one takes half of them away, and the one after it changes one."""
+
+_OBJECTIVE: Final = 99.9
+_DRILLS: Final = 10
+"""One in so many leases that expired did so because somebody killed the broker."""
+
+_ALONE: Final = 100
+"""One in so many topics is at the first broker of its pair only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +93,7 @@ def run(size: Size) -> Outcome:
 
 
 def _measure(size: Size, folder: Folder) -> Outcome:
-    tables = {"changes": _changes, "samples": _samples, "routes": _routes}
-    for name, made in tables.items():
-        folder.write(name, made(folder.spark, size))
-    history = History(
-        changes=folder.read("changes"), samples=folder.read("samples"), routes=folder.read("routes")
-    )
+    history = history_of(size, folder)
     begun_s: dict[str, float] = {}
     with peak_memory(shared_mb, _SAMPLE_S) as peak_mb:
         done = write_report(
@@ -112,6 +116,15 @@ def _measure(size: Size, folder: Folder) -> Outcome:
             f"page: {Path(done.page).stat().st_size / 1000:,.0f} kB",
         ],
     )
+
+
+def history_of(size: Size, folder: Folder) -> History:
+    """Write a history that all answers can be given to; return it as it stands there."""
+    tables = {"changes": _changes, "samples": _samples, "routes": _routes, "faults": _faults}
+    for name, made in tables.items():
+        folder.write(name, made(folder.spark, size))
+    changes, samples, routes, faults = map(folder.read, tables)
+    return History(changes=changes, samples=samples, routes=routes, faults=faults, slo=_OBJECTIVE)
 
 
 def _changes(spark: SparkSession, size: Size) -> DataFrame:
@@ -150,9 +163,7 @@ def _changes(spark: SparkSession, size: Size) -> DataFrame:
         .withColumn("broker_no", number % size.brokers)
         .withColumn("pair", F.floor(F.col("broker_no") / 2))
     )
-    return rows.select(
-        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in CHANGES.columns)
-    )
+    return _as(rows, CHANGES, values)
 
 
 def _topics(turn: Column, pair: Column, size: Size) -> Column:
@@ -185,11 +196,11 @@ def _samples(spark: SparkSession, size: Size) -> DataFrame:
         "share": F.lit(0.01),
     }
     rows = spark.range(size.samples, numPartitions=8)
-    return rows.select(*(values[one.name].cast(one.type).alias(one.name) for one in SAMPLES.columns))
+    return _as(rows, SAMPLES, values)
 
 
 def _routes(spark: SparkSession, size: Size) -> DataFrame:
-    """Return the topics of each pair of brokers, at both of them, with 4 to 11 queues."""
+    """Return the topics of each pair of brokers, nearly all at both of them, with 4 to 11 queues."""
     number = F.col("id")
     of_pair = 2 * size.topics // size.brokers
     pair, second = F.floor(number / (2 * of_pair)), number % 2
@@ -209,9 +220,28 @@ def _routes(spark: SparkSession, size: Size) -> DataFrame:
         "live_ids": F.array(F.lit(0)),
         "master_address": F.concat(F.lit("host:"), 2 * pair + second),
     }
-    rows = spark.range(2 * size.topics, numPartitions=8)
+    rows = spark.range(2 * size.topics, numPartitions=8).where((second == 0) | (topic % _ALONE != 0))
+    return _as(rows, ROUTES, values)
+
+
+def _faults(spark: SparkSession, size: Size) -> DataFrame:
+    """Return the kills of some brokers whose leases expired, each a second after the last heartbeat."""
+    ended = _changes(spark, size).where(
+        (F.col("reason") == "expired") & (_hash("drill", F.col("ms")) % _DRILLS == 0)
+    )
+    values = {
+        "registry": F.col("registry"),
+        "at_ms": F.col("lease_ended_ms") - _TTL_MS + 1_000,
+        "broker": F.col("broker"),
+        "what": F.lit("killed"),
+    }
+    return _as(ended, FAULTS, values)
+
+
+def _as(rows: DataFrame, table: Table, values: dict[str, Column]) -> DataFrame:
+    """Return rows with the columns of a table; those without a value are null."""
     return rows.select(
-        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in ROUTES.columns)
+        *(values.get(one.name, F.lit(None)).cast(one.type).alias(one.name) for one in table.columns)
     )
 
 
