@@ -185,11 +185,6 @@ class ChangeRange(InputPartition):
     registry: Registry
     place: Range
 
-    @property
-    def is_reset(self) -> bool:
-        """Whether the stream ends before the place where reading was: nothing is read, the loss is told."""
-        return place_of(self.place.until) < place_of(self.place.after)
-
 
 def cut_range(store: RouteStore, registry: Registry, place: Range, parts: int) -> list[ChangeRange]:
     """Return what tasks read of a range: equal parts of its time, each of which ends with an entry."""
@@ -234,7 +229,7 @@ def read_range(settings: Settings, partition: InputPartition) -> Iterator[pa.Rec
         return
     registry, place = partition.registry, partition.place
     with registry.store() as store:
-        if partition.is_reset:
+        if place_of(place.until) < place_of(place.after):  # nothing is read, the loss is told
             yield _gap(settings, store, registry, place.after, "")
             return
         records = RecordReader(registry.name, store.keys.changes, refuse_corrupt=settings.refuse_corrupt)

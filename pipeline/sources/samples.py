@@ -6,7 +6,7 @@ import glob
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -101,15 +101,15 @@ class SamplesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return what tasks read; raises PipelineError when there is nothing."""
-        listing = Listing.of(self._settings.path)
-        if not listing.files:
+        files, closed = listed(self._settings.path)
+        if not files:
             kinds = ", ".join(_SUFFIXES)
-            closed = "".join(f"; {folder}: {why}" for folder, why in listing.closed.items())
-            raise PipelineError(f"send_samples: no file of {kinds} at {self._settings.path}{closed}")
+            why_not = "".join(f"; {folder}: {why}" for folder, why in closed.items())
+            raise PipelineError(f"send_samples: no file of {kinds} at {self._settings.path}{why_not}")
         parts: list[InputPartition] = [
-            Part(folder, 0, 0, f"the folder cannot be read: {why}") for folder, why in listing.closed.items()
+            Part(folder, 0, 0, f"the folder cannot be read: {why}") for folder, why in closed.items()
         ]
-        for file in listing.files:
+        for file in files:
             parts += self._parts(file)
         return parts
 
@@ -184,35 +184,26 @@ def _lines(part: Part) -> tuple[bytes, int]:
         return (data if not data or data.endswith(b"\n") else data + file.readline()), place
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The files that were found, in order, and the folders that cannot be looked into, with the reason."""
+def listed(path: str) -> tuple[list[Path], dict[Path, str]]:
+    """Return a file, whatever it is called, or what can hold samples in a folder or a pattern, in order.
 
-    files: list[Path] = field(default_factory=list)
-    closed: dict[Path, str] = field(default_factory=dict)
+    With it come the folders that cannot be looked into, and why.
+    """
+    closed: dict[Path, str] = {}
 
-    @classmethod
-    def of(cls, path: str) -> Self:
-        """List a file, whatever it is called, or what can hold samples in a folder or a pattern."""
-        listing = cls()
-        if os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where the folder is closed
-            listing.files.append(Path(path))
-            return listing
-        # A pattern can be an absolute one, which Path.glob does not take; it can match folders, too.
-        matches = [path] if os.path.isdir(path) else glob.iglob(path, recursive=True)  # noqa: PTH112, PTH207
-        found = {file for match in matches for file in listing._below(Path(match))}
-        listing.files.extend(
-            sorted(file for file in found if file.suffix in _SUFFIXES and not file.name.startswith(_HIDDEN))
-        )
-        return listing
-
-    def _below(self, match: Path) -> Iterator[Path]:
-        if not os.path.isdir(match):  # noqa: PTH112 - as above
-            yield match
-        for folder, folders, names in os.walk(match, onerror=self._closed):
-            folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
-            yield from (Path(folder, name) for name in names)
-
-    def _closed(self, error: OSError) -> None:
+    def is_closed(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            self.closed[Path(error.filename)] = error.strerror or str(error)
+            closed[Path(error.filename)] = error.strerror or str(error)
+
+    if os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises where the folder is closed
+        return [Path(path)], closed
+    found = set[Path]()
+    # A pattern can be an absolute one, which Path.glob does not take; it can match folders, too.
+    for match in [path] if os.path.isdir(path) else glob.iglob(path, recursive=True):  # noqa: PTH112, PTH207
+        if not os.path.isdir(match):  # noqa: PTH112 - as above
+            found.add(Path(match))
+        for folder, folders, names in os.walk(match, onerror=is_closed):
+            folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
+            found.update(Path(folder, name) for name in names)
+    files = (file for file in found if file.suffix in _SUFFIXES and not file.name.startswith(_HIDDEN))
+    return sorted(files), closed

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import InputPartition
 
 from sharedroutes.pipeline.errors import PipelineError
 from sharedroutes.pipeline.schemas import SAMPLES
+from sharedroutes.pipeline.sources import samples
 from sharedroutes.pipeline.sources.sample_rows import ARROW
-from sharedroutes.pipeline.sources.samples import Listing
 from tests.pipeline.test_sample_rows import GOOD
 from tests.pipeline.test_samples import attempts_in, corrupt_in, lines_of, source_of
 
@@ -74,14 +74,14 @@ def test_what_is_removed_while_files_are_looked_at_is_not_there(
 ) -> None:
     (tmp_path / name).touch()
     (tmp_path / "b.jsonl").write_bytes(lines_of(1))
-    of = Listing.of
+    listed = samples.listed
 
-    def listed(path: str) -> Listing:
-        found = of(path)
+    def listed_before(path: str) -> tuple[list[Path], dict[Path, str]]:
+        found = listed(path)
         (tmp_path / name).unlink()
         return found
 
-    monkeypatch.setattr(Listing, "of", listed)
+    monkeypatch.setattr(samples, "listed", listed_before)
     assert attempts_in(source_of(tmp_path).reader(SAMPLES.schema)) == [1]
 
 
