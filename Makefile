@@ -38,6 +38,9 @@ need = command -v $(1) >/dev/null || { echo 'make $@ needs $(2)' >&2; exit 1; }
 # What builds deploy/kubernetes, as `kubectl apply -k` does; not all systems have a package of kubectl.
 KUSTOMIZE := $(BIN)/kustomize
 
+# An S3 that runs on this machine, and the jars with which Spark speaks to it.
+S3 := $(VENV)/s3/.ready
+
 # The tools of the site have a place of their own: nothing else needs them.
 DOCS := $(VENV)/docs/.ready
 SITE = $(VENV)/docs/bin/python tools/site.py
@@ -55,7 +58,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := bash
 
-.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak mutants agent-faults interop lint generate pictures docs docs-serve kustomize bench release-check clean install lock
+.PHONY: help demo nameserver-demo pipeline-demo check test test-all cluster-test faults soak mutants agent-faults interop lint generate pictures docs docs-serve kustomize s3 bench release-check clean install lock
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -122,6 +125,8 @@ pictures: $(READY) ## the pictures in the docs, anew: a terminal, a report, the 
 	$(BIN)/python -m tools.pictures $(ARGS)
 	$(BIN)/python -m tools.status_pictures
 
+s3: $(S3) ## an S3 that runs on this machine, for the tests of an ingest on an object store; needs Java 17 and Maven
+
 docs: $(DOCS) ## the documentation site, in build/site, every link checked; ARGS=--external asks other sites, too
 	$(SITE) build $(ARGS)
 
@@ -169,6 +174,13 @@ $(OLDEST): $(READY)
 $(KUSTOMIZE): $(READY)
 	@$(call need,go,Go: apt-get install golang-go)
 	GOBIN=$(CURDIR)/$(BIN) GOFLAGS=-buildvcs=false go install sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
+
+$(S3): tests/pipeline/s3/pom.xml | $(READY)
+	@$(need_java)
+	@$(BIN)/python -m venv $(VENV)/s3
+	@$(VENV)/s3/bin/python -m pip install --quiet 'moto[server]==5.2.5'
+	@mvn -q -B -f $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(VENV)/s3/jars
+	@touch $@
 
 $(DOCS): pyproject.toml $(CONSTRAINTS)
 	@$(call require_python)

@@ -59,6 +59,7 @@ LONG_S: Final = {
     "tests/pipeline/processes/test_submit.py": 80.0,
     "tests/demo/test_demo.py": 60.0,
     "tests/pipeline/processes/test_ingest_kills.py": 60.0,
+    "tests/pipeline/processes/test_ingest_s3.py": 100.0,
     "tests/benchmarks/test_select.py": 40.0,
     "tests/nameserver/test_process.py": 60.0,
     "tests/broker_agent/test_process.py": 40.0,

@@ -178,6 +178,7 @@ def staging_folder(out: str, name: BatchName) -> str:
 def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
     """Make a batch that is completely staged visible, and note it in the journal."""
     entry = replace(entry, parts=_parts(files, staged))
+    files.still_alone()  # from here on, whoever finds it publishes it
     files.write(join(staged, READY), entry.to_json())
     _finish(files, out, staged, entry)
 

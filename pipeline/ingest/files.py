@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -26,6 +28,9 @@ _HDFS: Final = "hdfs"
 _RECURSIVE: Final = True
 _OVERWRITE: Final = True
 _ANOTHER_WRITES: Final = ("AlreadyBeingCreated", "RecoveryInProgress", "FileAlreadyExists")
+_IF_ABSENT: Final = "fs.option.create.conditional.overwrite"
+_IF_TAG: Final = f"{_IF_ABSENT}.etag"
+_CHANGED: Final = ("RemoteFileChanged", "FileAlreadyExists", "FileNotFound")
 _NOT_KNOWN: Final = ("No FileSystem for scheme", "ClassNotFoundException")
 _LONGEST: Final = 300
 _LEASE_S: Final = 90.0
@@ -37,6 +42,9 @@ _LOG: Final = logging.getLogger(__name__)
 
 class HadoopFiles:
     """The file systems of `out` and of a checkpoint; raises PipelineError for what they do not do."""
+
+    lock: _Lock | None = None
+    """What has to be held still when something is published; None where the kernel or HDFS sees to it."""
 
     def __init__(self, spark: SparkSession, out: str) -> None:
         context = spark.sparkContext
@@ -69,6 +77,35 @@ class HadoopFiles:
                 if any(sign in str(error.java_exception.toString()) for sign in _ANOTHER_WRITES):
                     return None
                 raise
+
+    def has_tags(self, path: str) -> bool:
+        """Whether a file can be overwritten on the condition that it has a tag still, as on S3."""
+        with self._at(path) as (system, where):
+            return bool(system.hasPathCapability(where, _IF_TAG))
+
+    def tag(self, path: str) -> str:
+        """Return the tag of a file, which changes with what is in it; empty when there is none."""
+        with self._at(path) as (system, where):
+            return str(system.getFileStatus(where).getEtag()) if system.exists(where) else ""
+
+    def swap(self, path: str, tag: str) -> str:
+        """Overwrite a file of this tag, or make it if that is empty; return the new one, "" = it was not."""
+        with self._at(path) as (system, where):
+            builder = system.createFile(where).overwrite(_OVERWRITE)
+            builder = builder.must(_IF_TAG, tag) if tag else builder.must(_IF_ABSENT, "true")
+            try:
+                with closing(builder.build()) as stream:
+                    stream.write(bytearray(secrets.token_bytes()))  # what is alike has the same tag
+            except Py4JJavaError as error:
+                if any(sign in str(error.java_exception.toString()) for sign in _CHANGED):
+                    return ""
+                raise
+        return self.tag(path)
+
+    def still_alone(self) -> None:
+        """See that another process has not taken the lock; raises PipelineError."""
+        if self.lock is not None:
+            self.lock.hold()
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none for one that does not exist."""
@@ -112,13 +149,16 @@ class HadoopFiles:
         with self._at(path) as (system, where), closing(system.open(where)) as stream:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
 
+    def create(self, path: str, content: bytes) -> None:
+        """Write a file, in the place of one that is there."""
+        with self._at(path) as (system, where), closing(system.create(where, _OVERWRITE)) as stream:
+            stream.write(bytearray(content))
+
     def write(self, path: str, text: str) -> None:
         """Write a new file, which is there as a whole or not at all."""
         parent, _, name = path.rpartition("/")
         unfinished = f"{parent}/_unfinished-{name}"
-        where = self._path(unfinished)
-        with self._at(path) as (system, _), closing(system.create(where, _OVERWRITE)) as stream:
-            stream.write(bytearray(text.encode()))
+        self.create(unfinished, text.encode())
         self.rename(unfinished, path)
 
     @contextmanager
@@ -159,60 +199,48 @@ def complete_below(files: HadoopFiles, folder: str) -> Iterator[tuple[str, str]]
 
 
 def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) -> None:
-    """Have these files in a folder, and no others; what is not there yet is in `source`."""
-    wanted = set(names)
+    """Have these files in a folder, and no others; what is not there yet is in `source`.
+
+    Of a file that is on both sides, one may be a copy that was cut short: the longer one stays.
+    """
+    wanted, found = set(names), set(files.names(target))
     if not files.exists(source):
         return  # all of it was moved before, and a compaction may have taken it further
-    found = set(files.names(target))
     if not found & wanted:
         files.delete(target)  # of the same batch, when its entry was lost
-        _move_folder(files, source, target)
+        with suppress(PipelineError):
+            files.rename(source, target)
+            return
+        files.rename(source, target)  # a compaction took the folder of the day away, and does so only once
         return
     for name in sorted(found - wanted):
         files.delete(join(target, name))
-    _move_missing(files, source, target, found)
-
-
-def _move_missing(files: HadoopFiles, source: str, target: str, found: set[str]) -> None:
-    """Move the files of a folder to where some are `found`.
-
-    Of one that is on both sides, one may be a copy that was cut short: the longer one stays.
-    """
     for name in files.names(source):
         here, there = join(source, name), join(target, name)
         if name in found and files.size(there) >= files.size(here):
             files.delete(here)
             continue
-        if name in found:
-            files.delete(there)
+        files.delete(there)
         files.rename(here, there)
-
-
-def _move_folder(files: HadoopFiles, source: str, target: str) -> None:
-    """Move a folder; a compaction may take the folder of the day away at the same time, but only once."""
-    try:
-        files.rename(source, target)
-    except PipelineError:
-        files.rename(source, target)
 
 
 @contextmanager
 def only_one(job: str, files: HadoopFiles, out: str, *, lease_s: float = _LEASE_S) -> Iterator[None]:
     """Hold the lock of a job below `out`; raises PipelineError when another process has it.
 
-    On a local disk the kernel lets go of it when the process ends, however. On HDFS that takes a minute after
-    a kill, for which a start waits, `lease_s` at most. On other file systems there is none, and a warning.
+    On a local disk the kernel lets go of it when the process ends, however. On HDFS and S3 that takes a
+    minute after a kill, for which a start waits, `lease_s` at most. Elsewhere there is none, and a warning.
     """
     folder = files.local(join(out, LOCKS))
     if folder is not None:
         with _flock(job, folder):
             yield
     elif files.scheme == _HDFS:
-        stream = _lease(job, files, out, lease_s)
-        try:
+        with closing(_lease(job, out, lease_s, partial(files.open_alone, join(out, LOCKS, job)))):
             yield
-        finally:
-            stream.close()
+    elif files.has_tags(out):
+        with closing(_lease(job, out, lease_s, _Lock(job, files, out, lease_s).taken)):
+            yield
     else:
         _LOG.warning(
             "nothing can be locked on %s, and what is moved there is seen in parts meanwhile: "
@@ -235,20 +263,61 @@ def _flock(job: str, folder: Path) -> Iterator[None]:
         yield
 
 
-def _lease(job: str, files: HadoopFiles, out: str, lease_s: float) -> Any:
-    """Return a file of HDFS that this process alone has open."""
-    path = join(out, LOCKS, job)
+class _Lock:
+    """A file of an object store that who works overwrites again and again, as long as nobody else has.
+
+    A start takes it when it is not there, or has not changed for two thirds of the lease.
+    """
+
+    def __init__(self, job: str, files: HadoopFiles, out: str, lease_s: float) -> None:
+        self._files = files
+        self._path = join(out, LOCKS, job)
+        self._lost = _another(job, out)
+        self._unchanged_s = lease_s * 2 / 3
+        self._tag, self._since_s = "", 0.0
+        self._turn = threading.Lock()
+
+    def taken(self) -> Self | None:
+        """Take it; None when another process has it."""
+        tag, now_s = self._files.tag(self._path), time.monotonic()
+        if tag != self._tag:
+            self._tag, self._since_s = tag, now_s
+        if tag and now_s - self._since_s < self._unchanged_s:
+            return None
+        self._tag = self._files.swap(self._path, tag)
+        if not self._tag:
+            return None
+        self._files.lock = self
+        return self
+
+    def hold(self) -> None:
+        """Overwrite it; raises PipelineError when another process has."""
+        with self._turn:
+            self._tag = self._tag and self._files.swap(self._path, self._tag)
+            if not self._tag:
+                raise self._lost
+
+    def close(self) -> None:
+        """Let go of it."""
+        with suppress(PipelineError):
+            self.hold()
+            self._files.delete(self._path)
+        self._files.lock = None
+
+
+def _lease(job: str, out: str, lease_s: float, taken: Callable[[], Any]) -> Any:
+    """Return what this process alone has."""
     until_s = time.monotonic() + lease_s
     pause = threading.Event()
-    stream = files.open_alone(path)
-    if stream is None:
+    found = taken()
+    if found is None:
         _LOG.warning("another %s works below %s, or was killed: waiting %.0f s for it", job, out, lease_s)
-    while stream is None:
+    while found is None:
         if time.monotonic() >= until_s:
             raise _another(job, out)
         pause.wait(_POLL_S)
-        stream = files.open_alone(path)
-    return stream
+        found = taken()
+    return found
 
 
 def _another(job: str, out: str) -> PipelineError:

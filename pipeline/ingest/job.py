@@ -161,10 +161,11 @@ class _Job:
         return store_is_away(error) and now_s - self.away_since_s < self.config.patience_s
 
     def _look(self, every_s: float = _LOOK_S) -> None:
-        """Look at the streams when it is time."""
+        """Look at the streams when it is time, and see to the lock."""
         now_s = time.monotonic()
         if now_s - self.looked_s >= every_s:
             self.looked_s = now_s
+            self.files.still_alone()
             self.headroom = self.watch.look(self.summary.positions)
             if len(self.headroom) == len(self.config.sources()):  # one that is away holds up all of them
                 self.away_since_s = None

@@ -34,7 +34,7 @@ class Swap:
     replaced: frozenset[str]
 
     files: tuple[str, ...] = ()
-    """Of the new one; empty = what is staged, as an older release left it."""
+    """Of the new one."""
 
     def to_json(self) -> str:
         """Return the text of it."""
@@ -60,6 +60,7 @@ def staged_swap(out: str) -> str:
 def swap_in(files: HadoopFiles, out: str, staged: str, swap: Swap) -> None:
     """Make the new folder visible, and what it replaces not."""
     swap = replace(swap, files=tuple(files.names(join(staged, NEW))))
+    files.still_alone()
     files.write(join(staged, READY), swap.to_json())
     _finish(files, out, staged, swap)
 
@@ -86,7 +87,7 @@ def _finish(files: HadoopFiles, out: str, staged: str, swap: Swap) -> None:
             if batch in swap.replaced - {swap.batch}:  # an object store had not moved it out yet
                 files.delete(batch_folder(out, swap.table, swap.day, batch))
         target = batch_folder(out, swap.table, swap.day, swap.batch)
-        place(files, new, target, swap.files or files.names(new))
+        place(files, new, target, swap.files)
     for batch in folder_value(files.names(old), "batch"):
         if batch not in swap.replaced:  # it came into the day after the compaction had listed it
             source, target = join(old, f"batch={batch}"), batch_folder(out, swap.table, swap.day, batch)

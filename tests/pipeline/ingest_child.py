@@ -1,16 +1,21 @@
 """An ingest in a process of its own, to be killed: it tells each batch in a line, and stops at end of input.
 
 python -m tests.pipeline.ingest_child URL OUT once|endless [MASTER]
+
+LEASE_S says how long it waits for the lock of another one, and takes it if that one stands still.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 
 from sharedroutes.pipeline.errors import PipelineError
-from sharedroutes.pipeline.ingest import IngestConfig, IngestProgress, ingest
+from sharedroutes.pipeline.ingest import IngestConfig, IngestProgress, ingest, job
+from sharedroutes.pipeline.ingest.files import only_one
 from sharedroutes.pipeline.session import session
 from tests.fix_spark import SESSION
 
@@ -29,6 +34,8 @@ def main(url: str, out: str, mode: str, master: str = MASTER) -> None:
     config = IngestConfig(
         out=out, url=url, once=mode == "once", trigger_s=0.0, max_changes_per_trigger=MOST_A_BATCH
     )
+    if lease_s := os.environ.get("LEASE_S"):
+        vars(job)["only_one"] = partial(only_one, lease_s=float(lease_s))
     spark = session(replace(SESSION, master=master, settings={**SESSION.settings, **ON_LOOPBACK}))
     _tell("ready")
     try:

@@ -54,9 +54,9 @@ class Child:
 
 
 @contextmanager
-def child(url: str, out: Path, mode: str, *master: str) -> Iterator[Child]:
-    """Run an ingest, and kill what is left of it in the end."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+def child(url: str, out: Path | str, mode: str, *master: str, **more: str) -> Iterator[Child]:
+    """Run an ingest, with `more` in its environment, and kill what is left of it in the end."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more}
     command = [sys.executable, "-m", "tests.pipeline.ingest_child", url, str(out), mode, *master]
     with subprocess.Popen(
         command,
