@@ -11,12 +11,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from ..errors import PipelineError
 from ..tables import Table
@@ -25,14 +27,6 @@ from .files import HadoopFiles, complete_below, place
 from .journal import Entry, Parts, entry_path, newest_entry, nothing_kept, positions_of, prune
 from .layout import READY, TABLES, BatchName, batch_folder, day_folder, folder_value, join
 from .swaps import Swap
-
-WRITE_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
-"""A folder holds data and nothing else."""
-
-SETTINGS: Final = {
-    # The type that every reader of Parquet knows; Spark's default is one of its own past.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-}
 
 _LOG: Final = logging.getLogger(__name__)
 _MISSING: Final = (
@@ -100,13 +94,15 @@ class Batches:
             return
         began_s = time.monotonic()
         staged = staging_folder(self.out, name)
-        rows, quarantined, newest_ms = _write(batch, staged)
-        before_ms = self._newest.newest_ms if self._newest is not None else 0
-        entry = Entry(name=name, positions=positions, newest_ms=max(before_ms, newest_ms))
+        rows = batch.toArrow()
+        newest_ms = max(self._newest.newest_ms if self._newest else 0, pc.max(rows["ms"]).as_py() or 0)
+        parts = stage(self.files, rows, staged)
+        entry = Entry(name=name, positions=positions, newest_ms=newest_ms, parts=parts)
         publish(self.files, self.out, staged, entry)
         self._newest = entry
         took_s = time.monotonic() - began_s
-        self.done(Written(entry=entry, rows=rows, quarantined=quarantined, took_s=took_s))
+        good = rows["problem"].null_count
+        self.done(Written(entry=entry, rows=good, quarantined=len(rows) - good, took_s=took_s))
 
     def _is_published(self, name: BatchName, positions: Mapping[str, str]) -> bool:
         """Whether it is the newest one; raises PipelineError when the checkpoint and the output part ways."""
@@ -126,48 +122,21 @@ def written_columns(table: Table) -> list[str]:
     return [name for name in table.names if name not in ("day", "batch")]
 
 
-def _write(batch: DataFrame, staged: str) -> tuple[int, int, int]:
-    """Write a batch; return its number of rows without, and with a problem, and its latest `ms`."""
-    for name, value in SETTINGS.items():
-        batch.sparkSession.conf.set(name, value)  # of the query's own session
-    seen = Observation()
-    is_corrupt = F.col("problem").isNotNull()
-    observed = batch.observe(
-        seen,
-        F.count(F.lit(1)).alias("rows"),
-        F.count(F.col("problem")).alias("corrupt"),
-        F.max("ms").alias("newest_ms"),
-    )
-    _save(observed.where(~is_corrupt), staged, layout.CHANGES_FOLDER)
-    found = seen.get
-    corrupt = int(found["corrupt"])
-    if corrupt:
-        _quarantine(batch.where(is_corrupt), corrupt, staged)
-    return int(found["rows"]) - corrupt, corrupt, int(found["newest_ms"] or 0)
-
-
-def _quarantine(bad: DataFrame, expected: int, staged: str) -> None:
-    """Write the records that cannot be read; the registry is read once more for them."""
-    seen = Observation()
-    _save(bad.observe(seen, F.count(F.lit(1)).alias("rows")), staged, layout.QUARANTINE_FOLDER)
-    found = int(seen.get["rows"])
-    if found != expected:
-        raise PipelineError(
-            f"{expected} records could not be read, and {found} when they were read again to set them aside: "
-            "the stream was trimmed meanwhile; start again"
-        )
-
-
-def _save(rows: DataFrame, staged: str, folder: str) -> None:
-    days = rows.select(*written_columns(TABLES[folder]), _day().alias("day"))
-    days.write.partitionBy("day").options(**WRITE_OPTIONS).parquet(join(staged, folder))
-
-
-def _day() -> Column:
-    """Return the UTC day of `ms`, whatever zone the session has."""
-    return F.expr(
-        f"string(date_add(date'1970-01-01', int(least(ms, {layout.MAX_DAY_MS}) div {layout.A_DAY_MS})))"
-    )
+def stage(files: HadoopFiles, rows: pa.Table, staged: str) -> Parts:
+    """Write the rows of a batch, a file for each day, and those with a problem apart; return their names."""
+    is_corrupt = rows["problem"].is_valid()
+    days = pc.divide(pc.min_element_wise(rows["ms"], layout.MAX_DAY_MS), layout.A_DAY_MS)
+    masks = {layout.CHANGES_FOLDER: pc.invert(is_corrupt), layout.QUARANTINE_FOLDER: is_corrupt}
+    parts = []
+    for table, is_its in masks.items():
+        for number in days.filter(is_its).unique().to_pylist():
+            found = rows.filter(pc.and_(is_its, pc.equal(days, number)))
+            sink = pa.BufferOutputStream()
+            pq.write_table(found.select(written_columns(TABLES[table])), sink, store_schema=False)
+            day, name = layout.day_of(number * layout.A_DAY_MS), f"{secrets.token_hex(8)}.parquet"
+            files.create(join(day_folder(staged, table, day), name), sink.getvalue())
+            parts.append((table, day, [name]))
+    return parts
 
 
 def staging_folder(out: str, name: BatchName) -> str:
@@ -177,7 +146,6 @@ def staging_folder(out: str, name: BatchName) -> str:
 
 def publish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
     """Make a batch that is completely staged visible, and note it in the journal."""
-    entry = replace(entry, parts=_parts(files, staged))
     files.still_alone()  # from here on, whoever finds it publishes it
     files.write(join(staged, READY), entry.to_json())
     _finish(files, out, staged, entry)
@@ -191,7 +159,7 @@ def recover(files: HadoopFiles, out: str) -> None:
 
 
 def _finish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
-    for table, day, names in entry.parts or _parts(files, staged):
+    for table, day, names in entry.parts:
         place(files, day_folder(staged, table, day), batch_folder(out, table, day, str(entry.name)), names)
     ready, noted = join(staged, READY), entry_path(out, entry.name)
     if files.exists(noted):  # an object store had copied it, and not yet deleted it here
@@ -200,15 +168,6 @@ def _finish(files: HadoopFiles, out: str, staged: str, entry: Entry) -> None:
         files.rename(ready, noted)
     files.delete(staged)
     prune(files, out)
-
-
-def _parts(files: HadoopFiles, staged: str) -> Parts:
-    """Return what is staged."""
-    return [
-        (table, day, files.names(day_folder(staged, table, day)))
-        for table in TABLES
-        for day in folder_value(files.names(join(staged, table)), "day")
-    ]
 
 
 def check_kept(out: str) -> None:

@@ -16,7 +16,7 @@ from ..errors import BadOption, IngestFailed, PipelineError, failure
 from ..sources.options import check_number
 from ..tables import Table
 from . import layout
-from .batches import SETTINGS, WRITE_OPTIONS, written_columns
+from .batches import written_columns
 from .files import HadoopFiles, only_one
 from .journal import Entry, kept
 from .layout import TABLES, BatchName, batch_folder, day_folder, folder_value, is_compacted, join
@@ -25,10 +25,13 @@ from .swaps import NEW, Swap, drop_day, recover_swaps, staged_swap, swap_in
 _NAME: Final = "compact"
 _KEY: Final = ("registry", "change_id", "kind")
 _ORDER: Final = ("registry", "ms", "seq")
-_COMPRESSION: Final = "zstd"
 _FILE: Final = ".parquet"
+_OPTIONS: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
+"""A folder holds data and nothing else."""
+
 _SETTINGS: Final = {
-    **SETTINGS,
+    # The type that every reader of Parquet knows; Spark's default is one of its own past.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Else Spark takes each small file for 4 MB of work, and has a task for 32 of them.
     "spark.sql.files.openCostInBytes": "65536",
 }
@@ -119,7 +122,7 @@ def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: Com
     kept_days = timedelta(days=config.keep_days - 1)
     first_kept = (date.fromisoformat(newest.newest_day) - kept_days).isoformat()
     for table in TABLES:
-        for day in _days(files, config.out, table):
+        for day in folder_value(files.names(join(config.out, table)), "day"):
             if day < first_kept:
                 drop_day(files, config.out, table, day)
                 summary.dropped.append(f"{table}/{day}")
@@ -137,7 +140,7 @@ class _Compaction:
     def days(self) -> Iterable[DayCompacted]:
         """Compact day by day."""
         for table in TABLES:
-            for day in _days(self.files, self.config.out, table):
+            for day in folder_value(self.files.names(join(self.config.out, table)), "day"):
                 if day < self.newest.newest_day:
                     yield from self._day(table, day)
 
@@ -176,7 +179,7 @@ class _Compaction:
         parts = max(1, math.ceil(size / self.config.file_bytes))
         spread = unique.repartitionByRange(parts, *_ORDER) if parts > 1 else unique.repartition(1)
         ordered = spread.sortWithinPartitions(*_ORDER, "change_id")
-        ordered.write.options(**WRITE_OPTIONS, compression=_COMPRESSION).parquet(new)
+        ordered.write.options(**_OPTIONS).parquet(new)
         after = self._read(table, new).count()
         if after != distinct:
             raise PipelineError(
@@ -205,14 +208,3 @@ def _counts(rows: DataFrame, key: list[str]) -> tuple[int, int]:
     if found is None:
         raise PipelineError("Spark counted nothing")
     return int(found["rows"] or 0), int(found["distinct"])
-
-
-def _days(files: HadoopFiles, out: str, table: str) -> list[str]:
-    return [day for day in folder_value(files.names(join(out, table)), "day") if _is_day(day)]
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False

@@ -37,7 +37,7 @@ class Entry:
     """The latest `ms` of any change so far."""
 
     parts: Parts = field(default=(), compare=False)
-    """What was staged of it; empty = an older release, which did not say it."""
+    """What was staged of it."""
 
     @property
     def newest_day(self) -> str:

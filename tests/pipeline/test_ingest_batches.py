@@ -6,19 +6,24 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sharedroutes.pipeline.errors import PipelineError
+from sharedroutes.pipeline.ingest import batches
 from sharedroutes.pipeline.ingest.batches import publish, recover, staging_folder
 from sharedroutes.pipeline.ingest.journal import Entry, newest_entry
-from sharedroutes.pipeline.ingest.layout import BatchName, batch_folder, join
+from sharedroutes.pipeline.ingest.layout import A_DAY_MS, BatchName, batch_folder, join
+from sharedroutes.pipeline.schemas import CHANGES
 from tests.pipeline.ingest_disk import Disk, Killed, rows_on
 
 ROWS = {"2026-11-20": ["a", "b"], "2026-11-21": ["c"]}
 
 
 def entry(number: int) -> Entry:
-    return Entry(name=BatchName(1, number), positions={"r": f"{number}-0"}, newest_ms=number)
+    parts = [("changes", day, ["part.rows"]) for day in ROWS]
+    return Entry(name=BatchName(1, number), positions={"r": f"{number}-0"}, newest_ms=number, parts=parts)
 
 
 def stage(out: str, number: int, table: str = "changes") -> str:
@@ -32,6 +37,33 @@ def stage(out: str, number: int, table: str = "changes") -> str:
 
 def all_rows(*numbers: int) -> list[str]:
     return sorted(f"{row}{number}" for number in numbers for rows in ROWS.values() for row in rows)
+
+
+def test_what_is_staged_is_a_file_for_each_day_and_what_cannot_be_read_is_apart(tmp_path: Path) -> None:
+    class Writes(Disk):
+        def create(self, path: str, content: bytes) -> None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(content)
+
+    last_ms = 253_402_300_800_000 + A_DAY_MS  # no clock gives that: it stands in the last day there is
+    rows = [
+        {"change_id": f"{ms}-0", "ms": ms, "problem": problem}
+        for ms, problem in ((0, None), (A_DAY_MS, None), (1, None), (2, "odd"), (last_ms, None))
+    ]
+    parts = batches.stage(Writes(), pa.Table.from_pylist(rows, CHANGES.arrow), str(tmp_path))
+    found = {
+        (table, day): pq.read_table(tmp_path / table / f"day={day}" / name, partitioning=None)[
+            "ms"
+        ].to_pylist()
+        for table, day, (name,) in parts
+    }
+    assert found == {
+        ("changes", "1970-01-01"): [0, 1],
+        ("changes", "1970-01-02"): [A_DAY_MS],
+        ("changes", "9999-12-31"): [last_ms],
+        ("quarantine", "1970-01-01"): [2],
+    }
+    assert len(list(tmp_path.rglob("*.*"))) == len(parts)
 
 
 def test_a_batch_stands_in_a_folder_of_its_own_in_each_day(tmp_path: Path) -> None:

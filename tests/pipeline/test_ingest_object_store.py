@@ -19,7 +19,8 @@ from tests.pipeline.ingest_disk import Disk, Killed, rows_on
 DAYS = ("2026-11-20", "2026-11-21")
 PARTS = ("a", "b", "c")
 NAME = BatchName(1, 7)
-ENTRY = Entry(name=NAME, positions={"r": "7-0"}, newest_ms=7)
+STAGED = [("changes", day, [f"{part}.rows" for part in PARTS]) for day in DAYS]
+ENTRY = Entry(name=NAME, positions={"r": "7-0"}, newest_ms=7, parts=STAGED)
 
 
 class ObjectStore(Disk):

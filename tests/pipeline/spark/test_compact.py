@@ -15,11 +15,12 @@ from pyspark.sql.types import StructType
 
 from sharedroutes.pipeline.errors import PipelineError
 from sharedroutes.pipeline.ingest import CompactConfig, compact, quarantined, stored_changes
-from sharedroutes.pipeline.ingest.batches import written_columns
+from sharedroutes.pipeline.ingest.batches import stage, staging_folder, written_columns
+from sharedroutes.pipeline.ingest.files import HadoopFiles
 from sharedroutes.pipeline.ingest.journal import Entry, entry_path
 from sharedroutes.pipeline.ingest.layout import READY, BatchName, batch_folder, day_of
 from sharedroutes.pipeline.ingest.swaps import Swap, staged_swap
-from sharedroutes.pipeline.schemas import QUARANTINE, STORED_CHANGES
+from sharedroutes.pipeline.schemas import CHANGES, QUARANTINE, STORED_CHANGES
 from sharedroutes.pipeline.tables import Table
 from tests.pipeline.ingest_disk import Disk
 from tests.pipeline.ingest_history import ids_on
@@ -97,6 +98,23 @@ def test_days_that_are_over_become_one_folder_each_with_the_same_rows_in_order(
     ms = ds.dataset(str(file)).to_table(columns=["ms"]).column("ms").to_pylist()
     assert ms == sorted(ms)
     assert compact(spark, CompactConfig(out=out)).compacted == []
+
+
+def test_files_of_the_ingest_and_compacted_ones_have_the_same_columns(spark: SparkSession, out: str) -> None:
+    compact(spark, CompactConfig(out=out))
+    compacted = [file for file in Path(out, "changes").rglob("*.parquet") if "compacted" in str(file)]
+    rows = pa.Table.from_pylist([row(CHANGES.arrow, FIRST_MS)], schema=CHANGES.arrow)
+    files, staged = HadoopFiles(spark, out), staging_folder(out, BatchName(1, 9))
+    ((table, day, (name,)),) = stage(files, rows, staged)
+    of_ingest = columns_of(Path(staged, table, f"day={day}", name))
+    assert of_ingest
+    assert [columns_of(file) for file in compacted] == [of_ingest] * 2
+
+
+def columns_of(file: Path) -> list[tuple[str, str, str, int]]:
+    schema = pq.ParquetFile(file).schema
+    columns = (schema.column(number) for number in range(len(schema)))
+    return [(one.path, one.physical_type, str(one.logical_type), one.max_definition_level) for one in columns]
 
 
 def test_what_comes_late_stands_beside_and_is_merged_once(spark: SparkSession, out: str) -> None:
