@@ -32,7 +32,7 @@ Ask: TypeAlias = Callable[[Make], Callable[..., None]]
 """Makes what a command runs: it asks the question that `make` makes, and prints the answer."""
 
 _MINUTE_MS: Final = 60_000
-_MAY_BE_EMPTY: Final = ("by", "user", "replicas")
+_MAY_BE_EMPTY: Final = ("by", "user", "replicas", "between")
 
 
 _Parameter: TypeAlias = Callable[[Any], Any]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from .model import Change
+from .model import FORGOTTEN, Change, ChangeKind
 from .past import (
     MOST_NAMES,
     OF_TOPICS,
@@ -177,6 +177,7 @@ class Difference:
         Column("topic", "string", "topic name; empty = the row is about the broker"),
         Column("before", "string", "absent or held; of a broker: its state and its live replicas"),
         Column("after", "string", "the same later; changed = held, with another configuration"),
+        Column("between", "string", "what it was meanwhile, if neither before nor after; else empty"),
     )
 
     @property
@@ -186,23 +187,33 @@ class Difference:
 
     def rows(self, changes: Sequence[Change], now: Now) -> Iterator[Row]:
         """Yield the answer, by broker and topic."""
-        of_broker = changes_by_broker(changes)
-        earlier, later = (pasts(changes, now, ms) for ms in (self.from_ms, self.to_ms))
-        for name, before in earlier.items():
-            after = later[name]
-            old, new = _state(before), _state(after)
-            if old != new:
-                yield name, "", old, new
-            between = _within(of_broker[name], self.from_ms, self.to_ms)
-            changed = {topic for change in between for topic in change.changed}
-            was, has = before.topics, after.topics
-            for topic in sorted((was ^ has) | (was & has & changed)):
-                yield (
-                    name,
-                    topic,
-                    _HELD[topic in was],
-                    _HELD[topic in has] if topic not in was & has else "changed",
-                )
+        of_broker = changes_by_broker(_within(changes, self.from_ms, self.to_ms))
+        for name, broker in pasts(changes, now, self.from_ms).items():
+            yield from self._of_broker(broker, of_broker.get(name, ()))
+
+    @staticmethod
+    def _of_broker(broker: BrokerPast, changes: Iterable[Change]) -> Iterator[Row]:
+        """Yield what differs of a broker, given the broker at `from_ms` and its changes since."""
+        old, was = _state(broker), broker.topics
+        states: list[str] = []
+        changed: set[str] = set()
+        otherwise: set[str] = set()
+        for change in changes:
+            is_forgotten = change.kind is ChangeKind.DOWN and change.reason == FORGOTTEN
+            hit = broker.topics if is_forgotten else {*change.added, *change.changed, *change.removed}
+            broker.take(change)
+            states.append(_state(broker))
+            changed.update(change.changed)
+            otherwise.update(topic for topic in hit if broker.has(topic) != (topic in was))
+        new, has = _state(broker), broker.topics
+        meanwhile = "; ".join(state for state in dict.fromkeys(states) if state not in (old, new))
+        if meanwhile or old != new:
+            yield broker.name, "", old, new, meanwhile
+        for topic in sorted((was & has & changed) | otherwise):
+            before, after = _HELD[topic in was], _HELD[topic in has]
+            is_back = before == after and topic in otherwise
+            after = "changed" if topic in was & has & changed else after
+            yield broker.name, topic, before, after, _HELD[topic not in was] if is_back else ""
 
 
 _HELD: Final = ("absent", "held")

@@ -125,10 +125,32 @@ def test_a_difference_leads_from_one_table_to_the_other(seed: int) -> None:
     rows = [
         row for row in Difference(from_ms=from_ms, to_ms=to_ms).rows(story.changes, story.now()) if row[1]
     ]
-    gone = {(row[0], row[1]) for row in rows if row[3] == "absent"}
-    come = {(row[0], row[1]) for row in rows if row[2] == "absent"}
+    gone = {(row[0], row[1]) for row in rows if (row[2], row[3]) == ("held", "absent")}
+    come = {(row[0], row[1]) for row in rows if row[2] == "absent" != row[3]}
     assert (tables[0] - gone) | come == tables[1]
     assert (tables[0] - tables[1], tables[1] - tables[0]) == (gone, come)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_difference_tells_what_went_and_came_back_meanwhile(seed: int) -> None:
+    story = Story(seed)
+    from_ms, to_ms = ms_of(story.changes[20]), ms_of(story.changes[50])
+    worlds = story.worlds[last_at(story.changes, from_ms) : last_at(story.changes, to_ms) + 1]
+    rows = [*Difference(from_ms=from_ms, to_ms=to_ms).rows(story.changes, story.now())]
+    back = {row[:2] for row in rows if row[1] and row[4]}
+    assert back == {
+        (name, topic)
+        for name in worlds[0]
+        for topic in TOPICS
+        if (topic in worlds[0][name].topics) == (topic in worlds[-1][name].topics)
+        and any((topic in world[name].topics) != (topic in worlds[0][name].topics) for world in worlds)
+    }
+    meanwhile = {row[0]: row[4] for row in rows if not row[1]}
+    for name in worlds[0]:
+        if worlds[0][name].serves and worlds[-1][name].serves:
+            states = meanwhile.get(name, "").split("; ")
+            was_out = any(not world[name].serves for world in worlds)
+            assert was_out == any(state and not state.startswith("writable") for state in states)
 
 
 def test_a_brokers_history_tells_its_state_and_its_topics_after_each_change() -> None:
