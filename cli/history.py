@@ -10,7 +10,7 @@ import click
 from ..daemon.printing import iso
 from ..registry import Change, HistoryBounds, Lookup, RouteStore
 from ..registry.acl import Role
-from ..registry.history import BrokerHistory, Question, TableAt, TopicHistory
+from ..registry.history import Before, BrokerHistory, Question, TableAt, TopicHistory
 from ..registry.past import BrokerNow, brokers_now, brokers_of, place_of
 from ..registry.plans import ORIGIN, ErrorReply, server_time, whole_table
 from .questions import Make, commands, named, not_known, print_answer
@@ -30,7 +30,7 @@ def _ask(make: Make) -> Callable[..., None]:
         question = make(_clock_ms(store), **given)
         bounds = store.history_bounds()
         gap, is_trimmed = _gap(question, bounds), _is_trimmed(bounds)
-        if gap and is_trimmed and not isinstance(question, TopicHistory | BrokerHistory):
+        if gap and is_trimmed and not _is_cut(question, bounds):
             raise click.ClickException(gap)
         told = _changes(store)
         if told.corrupt:
@@ -42,7 +42,7 @@ def _ask(make: Make) -> Callable[..., None]:
             print_answer(output, question.columns, rows)
         if unknown and not gap and is_trimmed:
             gap = f"the change stream reaches back to {iso(place_of(bounds.first_id)[0])}, and no further"
-        if unknown or (gap and is_trimmed):
+        if unknown:
             raise click.ClickException("\n".join(filter(None, (*unknown, gap))))
         if gap:
             click.echo(gap, err=True)
@@ -111,6 +111,13 @@ def _gap(question: Question, bounds: HistoryBounds) -> str | None:
         f"the change stream begins at {iso(first_ms)}: the registry did, or its store was emptied then, and "
         "what was before is not known"
     )
+
+
+def _is_cut(question: Question, bounds: HistoryBounds) -> bool:
+    """Whether it is about a time of which the stream holds the end: that is told, and from when on."""
+    _, to_ms = question.span
+    is_window = isinstance(question, TopicHistory | BrokerHistory | Before)
+    return is_window and (to_ms is None or to_ms >= place_of(bounds.first_id)[0])
 
 
 def _is_trimmed(bounds: HistoryBounds) -> bool:

@@ -71,12 +71,15 @@ def _unknown(
 
 
 def _out_of_reach(question: Question, changes: DataFrame) -> Iterator[str]:
-    """Yield what the history does not know of the time that is asked about; prints what was lost in it."""
+    """Yield which histories begin after the time that is asked about; says what else they lack."""
     from_ms, to_ms = question.span
     for row in covered(changes).collect():
         registry, since_ms, until_ms = row["registry"], row["since_ms"], row["until_ms"]
-        if from_ms is not None and from_ms < since_ms:
-            yield f"the history of {registry} begins at {iso(since_ms)}: what was before is not known"
+        begins = f"the history of {registry} begins at {iso(since_ms)}: what was before is not known"
+        if to_ms is not None and to_ms < since_ms:
+            yield begins
+        elif from_ms is not None and from_ms < since_ms:
+            say(begins)
         if to_ms is not None and to_ms > until_ms:
             say(f"the history of {registry} ends at {iso(until_ms)}: what came later is not in it")
         for gap in row["gaps"]:

@@ -9,6 +9,7 @@ from itertools import groupby, starmap
 from operator import itemgetter, or_
 from typing import Any, Final, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -35,7 +36,10 @@ _HITS: Final = (
     "worst array<struct<rank: int, topic: string>>"
 )
 _LISTS: Final = ("added", "changed", "removed")
+_IN_ORDER: Final = ("registry", "of", "ms", "seq")
 _LIKE: Final = 10
+_AT_HAND: Final = 10_000
+"""So many changes are looked at in this process: Spark's would take longer to begin."""
 _NAMES: Final = {
     TopicHistory: "topic_history",
     BrokerHistory: "broker_history",
@@ -51,13 +55,21 @@ def table_of(question: Question | type[Question]) -> Table:
     return Table(_NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *starmap(Column, kind.columns)))
 
 
-def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None) -> DataFrame:
+def ask(
+    question: Question, changes: DataFrame, routes: DataFrame | None = None, *, at_hand: int = _AT_HAND
+) -> DataFrame:
     """Return the answer of CHANGES (or the stored ones) to a question, in the order of each registry.
 
-    With ROUTES of the end, what no change names is known, too. Changes that were lost are passed over.
+    With ROUTES of the end, what no change names is known, too. Changes that were lost are passed over. Up to
+    `at_hand` changes are brought to this process and looked at here.
     """
     told = readable(changes).where(F.col("kind") != GAP)
-    now = None if routes is None else readable(routes)
+    now, table = None if routes is None else readable(routes), table_of(question)
+    if told.limit(at_hand + 1).count() <= at_hand:
+        parts = sorted(_parts(told, now, by_broker=False).collect(), key=itemgetter(*_IN_ORDER))
+        found = _rows(question.rows, parts, has_now=now is not None)
+        rows = [dict(zip(table.names, row, strict=True)) for row in found]
+        return told.sparkSession.createDataFrame(pa.Table.from_pylist(rows, schema=table.arrow))
     if isinstance(question, Before):
         return _before(question, told, now)
     if isinstance(question, TopicHistory):
@@ -66,8 +78,8 @@ def ask(question: Question, changes: DataFrame, routes: DataFrame | None = None)
         told = told.where(F.array_contains(_brokers(), question.broker))
         now = None if now is None else now.where(F.col("broker") == question.broker)
     by_broker = isinstance(question, questions.TableAt | questions.Difference)
-    found = _answered(told, now, question.rows, table_of(question).schema, by_broker=by_broker)
-    return found.orderBy("registry", *_order(question))
+    answer = _answered(told, now, question.rows, table.schema, by_broker=by_broker)
+    return answer.orderBy("registry", *_order(question))
 
 
 def names_like(kind: str, name: str, changes: DataFrame, routes: DataFrame | None = None) -> list[str]:
@@ -117,28 +129,37 @@ def _answered(
     told: DataFrame, now: DataFrame | None, answer: Answer, schema: StructType | str, *, by_broker: bool
 ) -> DataFrame:
     """Return what is answered of the changes of each broker, or of each registry."""
+    parts, has_now = _parts(told, now, by_broker=by_broker), now is not None
+    in_order = parts.repartition(*_IN_ORDER[:2]).sortWithinPartitions(*_IN_ORDER)
+    found = in_order.rdd.mapPartitions(lambda rows: _rows(answer, rows, has_now=has_now, by_broker=by_broker))
+    return told.sparkSession.createDataFrame(found, schema, verifySchema=False)
+
+
+def _parts(told: DataFrame, now: DataFrame | None, *, by_broker: bool) -> DataFrame:
+    """Return the changes of each broker, or of each registry, and what there is after them."""
     of = F.explode(_brokers()) if by_broker else F.lit("")
     parts = told.select("registry", of.alias("of"), "ms", "seq", "change_id", *ATTRIBUTES)
-    has_now = now is not None
-    if now is not None:
-        parts = parts.unionByName(_last(now, by_broker=by_broker), allowMissingColumns=True)
+    if now is None:
+        return parts
+    return parts.unionByName(_last(now, by_broker=by_broker), allowMissingColumns=True)
 
-    def rows(found: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
-        for (registry, of), group in groupby(found, key=itemgetter("registry", "of")):
-            changes, there = list[Change](), dict[str, BrokerNow]()
-            for row in group:
-                if has_now and row["topics"] is not None:
-                    there[row["broker"]] = _now(row)
-                    continue
-                change = _change(row)
-                # What is told of the other brokers of a deletion is told where they are.
-                is_shared = by_broker and change.kind is ChangeKind.DELETED
-                changes.append(replace(change, brokers=(of,)) if is_shared else change)
-            for one in answer(changes, there if has_now else None):
-                yield registry, *one
 
-    in_order = parts.repartition("registry", "of").sortWithinPartitions("registry", "of", "ms", "seq")
-    return told.sparkSession.createDataFrame(in_order.rdd.mapPartitions(rows), schema, verifySchema=False)
+def _rows(
+    answer: Answer, parts: Iterable[Row], *, has_now: bool, by_broker: bool = False
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what is answered of parts in their order."""
+    for (registry, of), group in groupby(parts, key=itemgetter(*_IN_ORDER[:2])):
+        changes, there = list[Change](), dict[str, BrokerNow]()
+        for row in group:
+            if has_now and row["topics"] is not None:
+                there[row["broker"]] = _now(row)
+                continue
+            change = _change(row)
+            # What is told of the other brokers of a deletion is told where they are.
+            is_shared = by_broker and change.kind is ChangeKind.DELETED
+            changes.append(replace(change, brokers=(of,)) if is_shared else change)
+        for one in answer(changes, there if has_now else None):
+            yield registry, *one
 
 
 def _last(routes: DataFrame, *, by_broker: bool) -> DataFrame:

@@ -103,6 +103,22 @@ def test_a_difference_names_brokers_and_topics(
         ("broker-b", "", "writable, 0 10.0.0.2:10911", "wiped, 0 10.0.0.2:10911"),
     ]
     assert len(document(redis_url, "diff", "--from", str(before), "--to", str(after))) == 2
+    assert "between" not in run(redis_url, "diff", "--from", str(before)).stdout
+
+
+def test_a_difference_tells_what_went_away_and_came_back(redis_url: str, store: RouteStore) -> None:
+    audit = TopicConfig("audit")
+    held = store.register(Broker("broker-c", "10.0.0.3:10911"), [audit])
+    before = clock_ms(store)
+    store.unregister(held)
+    store.register(Broker("broker-c", "10.0.0.3:10911"), [])
+    store.register(Broker("broker-c", "10.0.0.3:10911"), [audit])
+    found = document(redis_url, "diff", "--from", str(before))
+    up = "writable, 0 10.0.0.3:10911"
+    assert [[*row.values()] for row in found] == [
+        ["broker-c", "", up, up, "away"],
+        ["broker-c", "audit", "held", "held", "absent"],
+    ]
 
 
 def test_what_changed_before_it_broke_is_told_worst_first(redis_url: str, incident: tuple[int, int]) -> None:
@@ -134,10 +150,12 @@ def test_a_stream_that_was_trimmed_says_from_when_on_it_is_known(
         assert (done.exit_code, done.stdout) == (1, "")
         assert "the change stream reaches back to 20" in done.stderr
         assert "pipeline ingest" in done.stderr
-    done = run(redis_url, "history", "broker", "broker-b", "--since", str(before))
-    assert done.exit_code == 1
-    assert "reaches back to" in done.stderr
-    assert len(done.stdout.splitlines()) == 2  # what is left is told
+    of_broker = ["history", "broker", "broker-b", "--since", str(before)]
+    for window in (of_broker, ["before", "now", "--minutes", "5"]):
+        done = run(redis_url, *window)
+        assert (done.exit_code, len(done.stdout.splitlines())) == (0, 2)  # what is left is told
+        assert done.stderr.startswith("the change stream reaches back to 20")
+    assert run(redis_url, *of_broker, "--until", str(before)).exit_code == 1
     assert rows(run(redis_url, "history", "broker", "broker-b"))
     assert len(rows(run(redis_url, "table", "--at", "now"))) == 3
 
