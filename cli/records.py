@@ -281,8 +281,9 @@ class Ingested(TypedDict):
 
 
 class WrittenReport(TypedDict):
-    """Where a report is, and how many topics missed the objective, or will soon."""
+    """Where a report is, up to when it judged, and how many topics missed the objective, or will soon."""
 
     page: str
+    until: str
     missed: int
     burning: int

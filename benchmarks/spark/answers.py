@@ -124,7 +124,14 @@ def history_of(size: Size, folder: Folder) -> History:
     for name, made in tables.items():
         folder.write(name, made(folder.spark, size))
     changes, samples, routes, faults = map(folder.read, tables)
-    return History(changes=changes, samples=samples, routes=routes, faults=faults, slo=_OBJECTIVE)
+    return History(
+        changes=changes,
+        samples=samples,
+        routes=routes,
+        faults=faults,
+        slo=_OBJECTIVE,
+        until_ms=_START_MS + size.changes * _STEP_MS,
+    )
 
 
 def _changes(spark: SparkSession, size: Size) -> DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from pyspark.sql import SparkSession
 
-from ...daemon.printing import output_option
+from ...daemon.printing import iso, output_option
 from ...daemon.printing import say as say_record
 from ...pipeline.ingest import quarantined, stored_changes
 from ...pipeline.report import History, Report, asked, check_out, check_times, write_report
@@ -45,7 +45,7 @@ _BURNING = 4
     type=TIME,
     help="Begin of the observation, as 2h or 2026-11-23T14:05.  [default: first change]",
 )
-@click.option("--until", "end", type=TIME, help="Its end.  [default: newest change]")
+@click.option("--until", "end", type=TIME, help="Its end.  [default: now]")
 @click.option(
     "--fewer-than",
     type=click.IntRange(min=1),
@@ -94,9 +94,14 @@ def report(
     )
     steps, number = len(asked(found)) + 1, count(1)  # the page
     done = write_report(found, out, title=title, on_answer=lambda name: say(f"{next(number)}/{steps} {name}"))
-    record: records.WrittenReport = {"page": done.page, "missed": done.missed, "burning": done.burning}
+    for warning in done.warnings:
+        say(f"warning: {warning}")
+    record = records.WrittenReport(
+        page=done.page, until=iso(done.until_ms), missed=done.missed, burning=done.burning
+    )
     say_record(output, record, done.page)
-    _end(done)
+    if slo is not None:
+        _end(done)
 
 
 def _opened(
@@ -126,11 +131,12 @@ def _opened(
 
 
 def _end(done: Report) -> None:
-    """End as the objective says."""
+    """Say how topics did by the objective, and end as that says."""
+    told, status = "all topics met the objective", 0
     if done.missed:
-        say(f"{counted(done.missed, 'topic')} missed the objective")
+        told, status = f"{counted(done.missed, 'topic')} missed the objective", _MISSED
     elif done.burning:
-        say(f"{counted(done.burning, 'topic')} will miss the objective at this rate")
-    status = _MISSED if done.missed else _BURNING if done.burning else 0
+        told, status = f"{counted(done.burning, 'topic')} will miss the objective at this rate", _BURNING
+    say(f"judged up to {iso(done.until_ms)}: {told}")
     if status:
         raise click.exceptions.Exit(status)

@@ -29,6 +29,8 @@ TOPIC_OUTAGES: Final = table("""
     caused_by array<string>: the brokers whose end, or whose wiping, began it; empty = the topic left who took
         messages
     causes array<string>: how these ended: as `ended` in BROKER_SESSIONS, or wiped; sorted, without repetition
+    silent array<string> (silent before): the other brokers of the topic, which took no messages already, each
+        with why: `broker-a wiped`; sorted
     system
 """)
 
@@ -37,6 +39,8 @@ TOPIC_AVAILABILITY: Final = table("""
     registry, topic
     held_ms bigint: how long at least one broker held it, gaps left out
     unknown_ms bigint: how long gaps lasted before or after which a broker held it
+    absent_ms bigint (deleted for): how long no broker held it after the first one had, until it came back or
+        to the end: no outage; null = one always did
     outages bigint: number of its TOPIC_OUTAGES
     lost_min double: minutes that they lasted
     longest_min double: minutes that the longest one lasted; 0 = none
@@ -45,34 +49,30 @@ TOPIC_AVAILABILITY: Final = table("""
 """)
 
 OUTAGE_CAUSES: Final = table("""
-    outage_causes: a broker that caused outages of topics
+    outage_causes: a broker that caused outages of topics; of RocketMQ's own topics it has a row of its own
     registry
     broker string: broker name; empty = no broker did, topics left theirs
     outages bigint: number of TOPIC_OUTAGES that it caused, alone or with others
     topics bigint: number of topics that they hit
     lost_min double: minutes that they lasted, summed over the topics
     causes array<string>: as in TOPIC_OUTAGES, of all of them
+    system boolean (RocketMQ's own): whether these topics are RocketMQ's own
 """)
 
 
-def topic_outages(
-    changes: DataFrame | Seen,
-    sessions: DataFrame,
-    *,
-    routes: DataFrame | None = None,
-    fewer_than: int = 1,
-    until_ms: int | None = None,
-) -> DataFrame:
-    """Return TOPIC_OUTAGES from changes and their BROKER_SESSIONS, and ROUTES for what held before them.
+def topic_outages(seen: Seen, sessions: DataFrame, *, fewer_than: int = 1) -> DataFrame:
+    """Return TOPIC_OUTAGES from what was seen, and the BROKER_SESSIONS of the same changes.
 
     A broker takes messages for all its topics, unless its master is known to be away, or the broker is wiped:
     the permissions of single topics are not in the changes. What is not known is no outage. A topic on fewer
     than `fewer_than` brokers counts only while one of them takes none, and a new one only once enough have.
     """
-    seen = Seen.of(changes, routes, until_ms)
     silent = _silences(seen, sessions)
     # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
-    low = _low_times(_members(seen.placed, seen.held, silent), silent, fewer_than)
+    members = _members(seen.placed, seen.held, silent)
+    in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
+    silences = members.join(silent, ["registry", "broker"]).where(in_time)
+    low = _with_silent(_low_times(silences, fewer_than), members, silences)
     return seen.shaped(_since(_of_topics(seen.placed, low), seen.from_ms), TOPIC_OUTAGES)
 
 
@@ -141,19 +141,16 @@ def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame
     )
 
 
-def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFrame:
+def _low_times(silences: DataFrame, fewer_than: int) -> DataFrame:
     """Return when a set had too few brokers that took messages, in pieces with the same number of them.
 
     SET, low_from_ms, low_to_ms, left (that number), started (broker and cause of who fell silent then), over.
     """
-    in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
     unknown = F.lit(None)
     falls = {"ms": F.col("from_ms"), "step": F.lit(1), "who": F.struct("broker", "cause"), "over": unknown}
     rises = {"ms": F.col("to_ms"), "step": F.lit(-1), "who": unknown, "over": F.col("over")}
     moments = (
-        members.join(silent, ["registry", "broker"])
-        .where(in_time)
-        .select(*SET, "size", each_of(falls, rises))
+        silences.select(*SET, "size", each_of(falls, rises))
         .groupBy(*SET, "ms")
         .agg(
             F.any_value("size").alias("size"),
@@ -173,14 +170,36 @@ def _low_times(members: DataFrame, silent: DataFrame, fewer_than: int) -> DataFr
     )
 
 
+def _with_silent(low: DataFrame, members: DataFrame, silences: DataFrame) -> DataFrame:
+    """Add to low times which brokers of the set took no messages already when each began, and why."""
+    asked = low.select(*SET, F.col("low_from_ms").alias("ms")).join(members.select(*SET, "broker"), [*SET])
+    fall = F.struct("to_ms", "cause").alias("fall")
+    falls = silences.select(*SET, "broker", F.col("from_ms").alias("ms"), fall)
+    # Who falls just then stands behind the question.
+    in_order = Window.partitionBy(*SET, "broker").orderBy("ms", F.col("fall").isNotNull())
+    before = F.last("fall", ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    found = (
+        asked.unionByName(falls, allowMissingColumns=True)
+        .withColumn("before", before)
+        .where(F.col("fall").isNull() & (F.col("before.to_ms") > F.col("ms")))
+        .groupBy(*SET, F.col("ms").alias("low_from_ms"))
+        .agg(F.collect_set(F.concat_ws(" ", "broker", "before.cause")).alias("silent"))
+    )
+    return low.join(found, [*SET, "low_from_ms"], "left")
+
+
 def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
     """Return the outages of the topics that had a set of brokers while it was low."""
     is_cut = F.col("low_from_ms") < F.col("from_ms")
     # A topic that leaves its brokers has no outage any more.
     has_left = F.col("is_over") & (F.col("to_ms") <= F.col("low_to_ms"))
+    nobody = F.array().cast("array<string>")
+    fell = F.when(is_cut, F.transform("started", lambda one: F.concat_ws(" ", one["broker"], one["cause"])))
+    silent = F.concat(F.coalesce("silent", nobody), F.coalesce(fell, nobody))
     pieces = (
         placed.join(low, [*SET])
         .where((F.col("low_from_ms") < F.col("to_ms")) & (F.col("low_to_ms") > F.col("from_ms")))
+        .withColumn("silent", silent)
         .withColumn("started", F.when(is_cut, F.array()).otherwise(F.col("started")))
         .withColumn("is_born", (F.col("low_from_ms") <= F.col("from_ms")) & F.col("is_new"))
         .withColumn("over", F.col("over") | has_left)
@@ -195,6 +214,7 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
         F.min_by("size", "from_ms").alias("brokers"),
         F.min("left").alias("fewest"),
         F.min_by("started", "from_ms").alias("started"),
+        F.sort_array(F.min_by("silent", "from_ms")).alias("silent"),
         F.min("from_ms").alias("from_ms"),
     )
     return (
@@ -204,23 +224,21 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
     )
 
 
-def topic_availability(
-    changes: DataFrame | Seen,
-    outages: DataFrame,
-    *,
-    routes: DataFrame | None = None,
-    until_ms: int | None = None,
-) -> DataFrame:
-    """Return TOPIC_AVAILABILITY, from changes and the TOPIC_OUTAGES made with the same arguments."""
-    seen = Seen.of(changes, routes, until_ms)
+def topic_availability(seen: Seen, outages: DataFrame) -> DataFrame:
+    """Return TOPIC_AVAILABILITY from what was seen, and the TOPIC_OUTAGES of it."""
     length_ms = F.col("to_ms") - F.col("from_ms")
-    gaps = F.broadcast(seen.span.select("registry", "gaps"))
+    span = F.broadcast(seen.span.select("registry", "gaps", "until_ms"))
     found = (
         _since(seen.placed, seen.from_ms)
-        .join(gaps, "registry")
+        .join(span, "registry")
         .withColumn("unknown_ms", _in_gaps_ms())
         .groupBy(*TOPIC)
-        .agg(F.sum(length_ms - F.col("unknown_ms")).alias("held_ms"), F.sum("unknown_ms").alias("unknown_ms"))
+        .agg(
+            F.sum(length_ms - F.col("unknown_ms")).alias("held_ms"),
+            F.sum("unknown_ms").alias("unknown_ms"),
+            (F.any_value("until_ms") - F.min("from_ms") - F.sum(length_ms)).alias("absent_ms"),
+        )
+        .withColumn("absent_ms", F.nullif("absent_ms", F.lit(0)))
     )
     lost = (
         outages.withColumn("topic_hash", topic_hash())
@@ -265,10 +283,10 @@ def outage_causes(outages: DataFrame) -> DataFrame:
     """Return OUTAGE_CAUSES from TOPIC_OUTAGES."""
     of_broker = outages.select("*", F.explode_outer("caused_by").alias("broker")).fillna("", "broker")
     # What is alike is counted first: Spark takes long to collect lists.
-    alike = of_broker.groupBy("registry", "broker", "topic", "causes").agg(
+    alike = of_broker.groupBy("registry", "broker", "system", "topic", "causes").agg(
         F.count("*").alias("outages"), F.sum("lost_ms").alias("lost_ms")
     )
-    found = alike.groupBy("registry", "broker").agg(
+    found = alike.groupBy("registry", "broker", "system").agg(
         F.sum("outages").alias("outages"),
         F.count_distinct("topic").alias("topics"),
         (F.sum("lost_ms") / _MINUTE_MS).alias("lost_min"),

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column as Expression
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...registry.model import ChangeKind
+from ...registry.model import FORGOTTEN, ChangeKind
 from ..schemas import GAP
 from ..tables import table
-from .frames import in_runs, readable, shaped
+from .frames import brokers_of, in_runs, readable, shaped, who
 from .holdings import TOPIC, Seen
 
 _HOUR_MS: Final = 3_600_000
@@ -29,6 +29,17 @@ CHURN: Final = table("""
     removed bigint: with topics and deleted: number of topics that went
 """)
 
+OPERATIONS: Final = table("""
+    operations: what an operator did: to a broker, to a topic, or to the fronts
+    registry
+    at_ms bigint: when, by the store's clock
+    did string: wiped, lifted, forgotten, deleted, settings
+    brokers array<string>: which brokers it is about
+    topics array<string>: which topics were deleted
+    by string: who did it: an operator's command, or a front and who asked it; and as which user of the store;
+        null = not told
+""")
+
 TOPIC_LIVES: Final = table("""
     topic_lives: a life of a topic that was created, deleted or moved while changes were seen
     registry, topic
@@ -36,6 +47,7 @@ TOPIC_LIVES: Final = table("""
     created_ms bigint: when its first broker got it; in a gap: when the gap began; null = before the first
         change
     gone_ms bigint: when its last broker lost it; in a gap: when the gap was over; null = it is still there
+    gone_for_ms bigint: until its next life began, or to the end; null = it is still there
     brokers array<string>: who has it at the end, or had it last; sorted
     came array<string>: brokers that got it later than `settle_s` after the first; sorted
     left array<string>: brokers that lost it for good while another kept it; sorted
@@ -63,26 +75,34 @@ def churn(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     return shaped(found, CHURN)
 
 
-def topic_lives(
-    changes: DataFrame | Seen,
-    *,
-    settle_s: float = 3_600.0,
-    apart_s: float = 60.0,
-    until_ms: int | None = None,
-) -> DataFrame:
+def operations(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
+    """Return OPERATIONS of the changes up to `until_ms`: what only operators do."""
+    kind, is_forgotten = F.col("kind"), (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
+    of_operators = kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED, ChangeKind.DELETED, ChangeKind.SETTINGS)
+    told = readable(changes, until_ms).where(of_operators | is_forgotten)
+    columns = {
+        "at_ms": F.col("ms"),
+        "did": F.when(is_forgotten, FORGOTTEN).otherwise(kind),
+        "brokers": brokers_of(),
+        "topics": F.coalesce("removed", F.array().cast("array<string>")),
+        "by": who(),
+    }
+    return shaped(told.withColumns(columns), OPERATIONS)
+
+
+def topic_lives(seen: Seen, *, settle_s: float = 3_600.0, apart_s: float = 60.0) -> DataFrame:
     """Return TOPIC_LIVES of the topics that changes tell of.
 
     A life goes on when the topic was on no broker for at most `apart_s`: it moves, or was out for a moment.
     """
-    seen = Seen.of(changes, None, until_ms)
-    return seen.shaped(_lives(seen.held, round(settle_s * 1000), round(apart_s * 1000)), TOPIC_LIVES)
+    return seen.shaped(_lives(seen, round(settle_s * 1000), round(apart_s * 1000)), TOPIC_LIVES)
 
 
-def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
+def _lives(seen: Seen, settle_ms: int, apart_ms: int) -> DataFrame:
     """Return a row a life, from holdings: when it came and went, which brokers have it, came, and left."""
     of_life = (*TOPIC, "life")
     of_broker = (
-        in_runs(held, TOPIC, "from_ms", F.col("to_ms") + apart_ms)
+        in_runs(seen.held, TOPIC, "from_ms", F.col("to_ms") + apart_ms)
         .withColumnRenamed("run", "life")
         .groupBy(*of_life, "broker")
         .agg(
@@ -110,20 +130,24 @@ def _lives(held: DataFrame, settle_ms: int, apart_ms: int) -> DataFrame:
     left = _brokers(
         lambda one: one["went"] & (~F.col("is_gone") | (one["to_ms"] < F.col("last_ms") - settle_ms))
     )
+    next_ms = F.lead("first_ms").over(Window.partitionBy(*TOPIC).orderBy("life"))
+    gone_for_ms = F.coalesce("next_ms", "until_ms") - F.col("last_ms")
     # What only a snapshot of the routes has, no change tells of.
     return (
-        of_topic.where("told")
+        of_topic.withColumn("next_ms", next_ms)
+        .join(F.broadcast(seen.span.select("registry", "until_ms")), "registry")
+        .where("told")
         .withColumns(
             {
                 "created_ms": F.when(F.col("is_created"), F.col("first_ms")),
                 "gone_ms": F.when(F.col("is_gone"), F.col("last_ms")),
+                "gone_for_ms": F.when(F.col("is_gone"), gone_for_ms),
                 "brokers": has_it,
                 "came": came,
                 "left": left,
             }
         )
         .withColumn("moved", (F.size("came") > 0) & (F.size("left") > 0))
-        .drop("holders", "told", "is_created", "is_gone")
     )
 
 

@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...registry.checks import REPLY_TOPIC, SYSTEM_PREFIX, SYSTEM_TOPICS
+from ...registry.codec import OF_NO_TABLE
+from ...registry.model import ChangeKind
 from ..schemas import GAP
 from ..tables import Table
 
@@ -42,6 +44,19 @@ def readable(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     if "problem" in changes.columns:
         changes = changes.where(F.col("problem").isNull())
     return changes if until_ms is None else changes.where(F.col("ms") <= until_ms)
+
+
+def brokers_of() -> Column:
+    """Return the brokers that a change is about; none = it is about no table."""
+    nobody = F.array().cast("array<string>")
+    of_operator = F.when(F.col("kind") == ChangeKind.DELETED, F.coalesce("brokers", nobody))
+    return of_operator.when(F.col("kind").isin(*OF_NO_TABLE), nobody).otherwise(F.array("broker"))
+
+
+def who() -> Column:
+    """Return who wrote a change, and as which user of the store; null = neither is told."""
+    told = (F.nullif(name, F.lit("")) for name in ("by", "user"))
+    return F.nullif(F.concat_ws(" as ", *told), F.lit(""))
 
 
 def weighed(samples: DataFrame) -> DataFrame:

@@ -43,11 +43,6 @@ class Seen:
     keep: Callable[[str, DataFrame], DataFrame] = lambda _, frame: frame
     from_ms: int | None = None
 
-    @staticmethod
-    def of(changes: DataFrame | Seen, routes: DataFrame | None, until_ms: int | None) -> Seen:
-        """Return what changes tell; what was made of them already is kept."""
-        return changes if isinstance(changes, Seen) else Seen(changes, routes, until_ms)
-
     @cached_property
     def span(self) -> DataFrame:
         """What the changes cover."""

@@ -18,6 +18,9 @@ _HOUR_MS: Final = 3_600_000
 _NAMED: Final = 20
 """So many of the brokers of an incident are named."""
 
+_LISTS: Final = ("caused_by", "causes", "silent")
+"""What the parts of an incident name, of which it has each name once."""
+
 _WINDOWS: Final = {"burn_1h": (_HOUR_MS, 14.4), "burn_6h": (6 * _HOUR_MS, 6.0)}
 """How long each is, and from where on a budget burns too fast in it (Google's SRE workbook).
 
@@ -33,6 +36,7 @@ INCIDENTS: Final = table("""
     over boolean: whether all that it hit was seen to come back
     brokers array<string>: who failed, or took topics away; sorted; the first 20 of them
     broker_count bigint (brokers in all): how many brokers these were
+    silent array<string> (silent before): who took no messages already, as in TOPIC_OUTAGES; the first 20
     failures bigint: ends of replicas that nobody asked for, as in DETECTION
     outages bigint (topic outages): TOPIC_OUTAGES of topics that are not RocketMQ's own
     lost_min double (topic time lost): minutes that they lasted, summed over the topics
@@ -50,7 +54,7 @@ TOPIC_BUDGETS: Final = table("""
     spent double (budget spent) = lost_min / budget_min
     burn_1h double: how many times too fast the budget was spent in the last hour
     burn_6h double: the same of the last six hours
-    verdict string: missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on; met
+    verdict string: missed; burning: burn_1h from 14.4 on, or burn_6h from 6 on, or it is out at the end; met
     system
 """)
 
@@ -67,25 +71,27 @@ def incidents(ends: DataFrame, outages: DataFrame, span: DataFrame, *, apart_s: 
             "to_ms": F.coalesce("back_ms", "until_ms"),
             "over": F.col("back_ms").isNotNull(),
             "failures": one,
+            "caused_by": F.array("broker"),
             "causes": F.array("ended"),
         }
     )
-    of_topics = outages.where(~F.col("system")).withColumns({"broker": F.get("caused_by", 0), "outages": one})
+    of_topics = outages.where(~F.col("system")).withColumn("outages", one)
     events = of_ends.unionByName(of_topics, allowMissingColumns=True)
-    # Of a broker's seconds first: a registry is one partition of a window.
+    # Of seconds first: a registry is one partition of a window.
     second = F.floor(F.col("from_ms") / 1000).alias("second")
-    causes = F.sort_array(F.array_distinct(F.flatten(F.collect_set("causes")))).alias("causes")
+    lists = [F.sort_array(F.array_distinct(F.flatten(F.collect_set(name)))).alias(name) for name in _LISTS]
     # What is alike is summed up before: Spark takes long to collect lists.
-    alike = events.groupBy(second, "registry", "broker", "causes").agg(*_sums())
-    by_second = alike.groupBy("second", "registry", "broker").agg(*_sums(), causes)
+    alike = events.groupBy(second, "registry", *_LISTS).agg(*_sums())
+    by_second = alike.groupBy("second", "registry").agg(*_sums(), *lists)
     runs = in_runs(by_second, ("registry",), "from_ms", F.col("from_ms") + round(apart_s * 1000))
-    names = F.sort_array(F.collect_set("broker")).alias("names")
-    found = runs.groupBy("registry", "run").agg(*_sums(), causes, names)
+    found = runs.groupBy("registry", "run").agg(*_sums(), *lists)
+    others = F.filter("silent", lambda one: ~F.array_contains("caused_by", F.substring_index(one, " ", 1)))
     return shaped(
         found.fillna(0, ["failures", "outages", "lost_ms"]).withColumns(
             {
-                "brokers": F.slice("names", 1, _NAMED),
-                "broker_count": F.size("names"),
+                "brokers": F.slice("caused_by", 1, _NAMED),
+                "broker_count": F.size("caused_by"),
+                "silent": F.slice(others, 1, _NAMED),
                 "lost_min": F.col("lost_ms") / _MINUTE_MS,
             }
         ),
@@ -113,14 +119,16 @@ def topic_budgets(
 
     `span` says until when each registry was observed (`until_ms`): the windows end there.
     """
+    is_out = F.bool_or(~F.col("over") & (F.col("to_ms") >= F.col("until_ms"))).alias("is_out")
     recent = (
         outages.join(F.broadcast(span.select("registry", "until_ms")), "registry")
         .groupBy("registry", "topic")
-        .agg(*(_lost_in(ms).alias(name) for name, (ms, _) in _WINDOWS.items()))
+        .agg(*(_lost_in(ms).alias(name) for name, (ms, _) in _WINDOWS.items()), is_out)
     )
     held_min = F.col("held_ms") / _MINUTE_MS
     allowed = F.lit(1 - objective)
-    burning = reduce(or_, (F.col(name) >= limit for name, (_, limit) in _WINDOWS.items()))
+    # An outage that lasts, however short yet, is no objective met.
+    burning = reduce(or_, (F.col(name) >= limit for name, (_, limit) in _WINDOWS.items()), F.col("is_out"))
     burn = {
         name: F.coalesce(F.try_divide(name, F.least("held_ms", F.lit(ms))) / allowed, F.lit(0.0))
         for name, (ms, _) in _WINDOWS.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -17,13 +18,12 @@ from pyspark.sql.types import StructType
 
 from ...registry import Change, ChangeKind
 from ...registry import history as questions
-from ...registry.codec import OF_NO_TABLE
 from ...registry.history import Before, BrokerHistory, Hits, Question, TopicHistory
 from ...registry.past import BrokerNow
 from ..schemas import GAP
 from ..sources.records import ATTRIBUTES
 from ..tables import Column, Table
-from .frames import readable
+from .frames import brokers_of, readable
 
 Now: TypeAlias = dict[str, BrokerNow] | None
 Answer: TypeAlias = Callable[[list[Change], Now], Iterable[tuple[Any, ...]]]
@@ -40,19 +40,14 @@ _IN_ORDER: Final = ("registry", "of", "ms", "seq")
 _LIKE: Final = 10
 _AT_HAND: Final = 10_000
 """So many changes are looked at in this process: Spark's would take longer to begin."""
-_NAMES: Final = {
-    TopicHistory: "topic_history",
-    BrokerHistory: "broker_history",
-    questions.TableAt: "table_at",
-    questions.Difference: "difference",
-    Before: "before",
-}
+_WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def table_of(question: Question | type[Question]) -> Table:
     """Return the table that answers a question: its columns, after the registry."""
     kind = question if isinstance(question, type) else type(question)
-    return Table(_NAMES[kind], (kind.__doc__ or "").rstrip("."), (_REGISTRY, *starmap(Column, kind.columns)))
+    name = _WORD.sub("_", kind.__name__).lower()
+    return Table(name, (kind.__doc__ or "").rstrip("."), (_REGISTRY, *starmap(Column, kind.columns)))
 
 
 def ask(
@@ -75,7 +70,7 @@ def ask(
     if isinstance(question, TopicHistory):
         told, now = _of_topic(question.topic, told, now)
     if isinstance(question, BrokerHistory):
-        told = told.where(F.array_contains(_brokers(), question.broker))
+        told = told.where(F.array_contains(brokers_of(), question.broker))
         now = None if now is None else now.where(F.col("broker") == question.broker)
     by_broker = isinstance(question, questions.TableAt | questions.Difference)
     answer = _answered(told, now, question.rows, table.schema, by_broker=by_broker)
@@ -86,7 +81,7 @@ def names_like(kind: str, name: str, changes: DataFrame, routes: DataFrame | Non
     """Return brokers or topics that CHANGES and ROUTES name, the few that are written most like a name."""
     topics = F.flatten(F.array_compact(F.array(*_LISTS)))
     told = readable(changes).where(F.col("kind") != GAP)
-    found = told.select(F.explode(_brokers() if kind == "broker" else topics).alias("name"))
+    found = told.select(F.explode(brokers_of() if kind == "broker" else topics).alias("name"))
     if routes is not None:
         found = found.union(readable(routes).select(kind))
     likeness = F.levenshtein("name", F.lit(name))
@@ -105,18 +100,11 @@ def _sequence() -> Expression:
     return F.split("entry", "-")[1].cast("bigint")
 
 
-def _brokers() -> Expression:
-    """Return the brokers that a change is about."""
-    nobody = F.array().cast("array<string>")
-    of_operator = F.when(F.col("kind") == ChangeKind.DELETED, F.coalesce("brokers", nobody))
-    return of_operator.when(F.col("kind").isin(*OF_NO_TABLE), nobody).otherwise(F.array("broker"))
-
-
 def _of_topic(topic: str, told: DataFrame, now: DataFrame | None) -> tuple[DataFrame, DataFrame | None]:
     """Return the changes of a topic, and of all brokers that ever had it."""
     lists = (F.coalesce(F.array_contains(name, topic), F.lit(col=False)) for name in _LISTS)
     named = told.where(reduce(or_, lists))
-    had_it = named.select("registry", F.explode(_brokers()).alias("broker"))
+    had_it = named.select("registry", F.explode(brokers_of()).alias("broker"))
     if now is not None:
         now = now.where(F.col("topic") == topic)
         had_it = had_it.union(now.select("registry", "broker"))
@@ -137,7 +125,7 @@ def _answered(
 
 def _parts(told: DataFrame, now: DataFrame | None, *, by_broker: bool) -> DataFrame:
     """Return the changes of each broker, or of each registry, and what there is after them."""
-    of = F.explode(_brokers()) if by_broker else F.lit("")
+    of = F.explode(brokers_of()) if by_broker else F.lit("")
     parts = told.select("registry", of.alias("of"), "ms", "seq", "change_id", *ATTRIBUTES)
     if now is None:
         return parts

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ...registry.model import EXPIRED, FORGOTTEN, ChangeKind
 from ..tables import table
-from .frames import covered, eras, readable, shaped
+from .frames import covered, eras, readable, shaped, who
 
 GONE: Final = "broker gone"
 """The reason of the down with which an agent takes a broker out that it no longer finds."""
@@ -31,6 +31,7 @@ BROKER_SESSIONS: Final = table("""
         (by the same address, restarted), moved (the address has another id), forgotten, unknown (a gap), open
         (alive at the end)
     reason string: of the down that ended it; null = it was none
+    ended_by string: who wrote the record that ended it, and as which user of the store; null = not told
     successor string: of fenced and replaced: the address that took over; else null
     end_id string: change_id of the record that ended it; null = none did
     end_ms bigint: when it was no longer alive: the end of the lease, where that is told, else as told_ms
@@ -68,9 +69,9 @@ def _events(changes: DataFrame, until_ms: int | None, span: DataFrame) -> DataFr
         .orderBy(F.desc("ms"), F.desc("seq"))
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    mark = F.when(is_forgotten, F.struct("ms", "seq", "change_id"))
+    mark = F.when(is_forgotten, F.struct("ms", "seq", "change_id", "by"))
     return (
-        eras(told, span)
+        eras(told.withColumn("by", who()), span)
         .withColumn("forgotten", F.last(mark, ignorenulls=True).over(later))
         .where(~is_forgotten)
     )
@@ -87,7 +88,7 @@ def _turns(events: DataFrame) -> DataFrame:
     was_up = F.coalesce((F.col("before.kind") == ChangeKind.UP) & ~was_forgotten, F.lit(col=False))
     same_owner = F.col("before.epoch") == F.col("epoch")
     record = F.struct(
-        "kind", "ms", "seq", "change_id", "reason", "address", "lease_ended_ms", "before", F.col("ends")
+        *("kind", "ms", "seq", "change_id", "reason", "by", "address", "lease_ended_ms", "before", "ends")
     )
     return (
         events.withColumn("before", before)
@@ -143,7 +144,9 @@ def _times(sessions: DataFrame) -> DataFrame:
     """Add when each session ended, and until when the replica was away after it."""
     is_forgotten = F.col("ended") == FORGOTTEN
     lease_ended_ms = F.when(F.col("ended") == "expired", F.col("end.lease_ended_ms"))
-    told_ms = F.when(is_forgotten, F.col("forgotten.ms")).otherwise(F.col("end.ms"))
+    ended, forgot = (
+        F.struct(*(f"{whose}.{name}" for name in ("ms", "change_id", "by"))) for whose in ("end", "forgotten")
+    )
     end_ms = F.coalesce(F.least(lease_ended_ms, "told_ms"), "told_ms", "era_to_ms")
     is_away = F.col("ended").isin("clean", "gone", "expired", "moved")
     back_ms = F.least("next_up.ms", "forgotten.ms", "era_to_ms")
@@ -151,11 +154,11 @@ def _times(sessions: DataFrame) -> DataFrame:
     is_before = F.col("forgotten").isNull() | (F.col("next_up") < F.struct("forgotten.ms", "forgotten.seq"))
     return (
         sessions.withColumn("lease_ended_ms", lease_ended_ms)
-        .withColumn("told_ms", told_ms)
-        .withColumn("reason", F.when(is_forgotten, F.lit(FORGOTTEN)).otherwise(F.col("reason")))
-        .withColumn(
-            "end_id", F.when(is_forgotten, F.col("forgotten.change_id")).otherwise(F.col("end.change_id"))
+        .withColumn("told", F.when(is_forgotten, forgot).otherwise(ended))
+        .withColumns(
+            {"told_ms": F.col("told.ms"), "end_id": F.col("told.change_id"), "ended_by": F.col("told.by")}
         )
+        .withColumn("reason", F.when(is_forgotten, F.lit(FORGOTTEN)).otherwise(F.col("reason")))
         .withColumn("end_ms", F.greatest("begin_ms", end_ms))
         .withColumn("lease_ttl_ms", F.coalesce("end.before.lease_ttl_ms", "lease_ttl_ms"))
         .withColumn("away_until_ms", until_ms)

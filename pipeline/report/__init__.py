@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
@@ -20,6 +21,12 @@ class Report(NamedTuple):
     """What was written: the page, and how topics did by the objective; 0 where there is none."""
 
     page: str
+    until_ms: int
+    """Up to when it is, ms since 1970."""
+
+    warnings: Sequence[str] = ()
+    """What makes the answers doubtful, as the page has it."""
+
     missed: int = 0
     burning: int = 0
 
@@ -40,14 +47,15 @@ def write_report(
     """
     output = Output(history.changes.sparkSession, out)
     output.check()
-    history.check()
+    history = history.observed(time.time_ns() // 1_000_000)
     found: dict[str, Found] = {}
     with closing(Working(history, output.keep)) as work:
         for answer in asked(history):
             on_answer(answer.name)
             found[answer.name] = output.write(answer, answer.query(work))
         on_answer("page")
-        text = render(page_of(title, work, found))
+        page = page_of(title, work, found)
         budgets = verdicts(found["topic_budgets"]) if "topic_budgets" in found else {}
-        path = output.finish(found, ANSWERS, PAGE, text)
-        return Report(path, budgets.get("missed", 0), budgets.get("burning", 0))
+        path = output.finish(found, ANSWERS, PAGE, render(page))
+        counts = budgets.get("missed", 0), budgets.get("burning", 0)
+        return Report(path, history.until_ms or 0, page.warnings, *counts)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 from pyspark import StorageLevel
@@ -73,21 +74,13 @@ class Working:
         return self._keep(availability.TOPIC_AVAILABILITY.name, found)
 
     @cached_property
-    def samples(self) -> DataFrame:
-        """The samples of the observation."""
-        return _there(self.history.observed_samples)
-
-    @cached_property
-    def routes(self) -> DataFrame:
-        """The routes."""
-        return _there(self.history.routes)
-
-    @cached_property
     def avoided(self) -> DataFrame | None:
         """What clients did after ends, by what they recorded; None = there are no samples."""
         if self.history.samples is None:
             return None
-        found = detection.avoidance(self.all_sessions, self.samples, self.history.faults)
+        found = detection.avoidance(
+            self.all_sessions, _there(self.history.observed_samples), self.history.faults
+        )
         return self._keep(detection.AVOIDANCE.name, self.since(F.col("since_ms"), found))
 
     @cached_property
@@ -99,7 +92,7 @@ class Working:
     @cached_property
     def ladder(self) -> ladder.LadderAnswer:
         """What samples say of ladders."""
-        return ladder.ladder_answer(self.samples)
+        return ladder.ladder_answer(_there(self.history.observed_samples))
 
     def since(self, ms: Expression, found: DataFrame) -> DataFrame:
         """Return the rows of the observation."""
@@ -147,13 +140,8 @@ class Answer(NamedTuple):
         of_name = {column.name: column for column in self.table.columns}
         return tuple(of_name[name] for name in wanted if name in of_name)
 
-    def shows(self, row: Row) -> bool:
-        """Whether the page shows a row."""
-        is_shown = _SHOWN.get(self.name)
-        return is_shown is None or is_shown(row)
 
-
-_SHOWN: Final[Mapping[str, Callable[[Row], bool]]] = {
+SHOWN: Final[Mapping[str, Callable[[Row], bool]]] = {
     "topic_budgets": lambda row: not row["system"],
     "broker_sessions": lambda row: row["ended"] != "open",
     "detection_summary": lambda row: row["ends"] > 0,
@@ -172,22 +160,21 @@ _QUERIES: Final[Mapping[Table, Callable[[Working], DataFrame]]] = {
     sessions.BROKER_SESSIONS: lambda w: w.all_sessions.where(
         F.greatest("end_ms", "away_until_ms") >= (w.history.from_ms or 0)
     ),
-    detection.CLIENTS: lambda w: detection.clients(w.samples, _there(w.avoided)),
+    detection.CLIENTS: lambda w: detection.clients(_there(w.history.observed_samples), _there(w.avoided)),
     detection.AVOIDANCE: lambda w: _there(w.avoided),
-    latency.LATENCY: lambda w: latency.latency(w.samples),
+    latency.LATENCY: lambda w: latency.latency(_there(w.history.observed_samples)),
     detection.DETECTION_SUMMARY: lambda w: detection.detection_summary(w.ends, w.avoided),
     detection.DETECTION: lambda w: w.ends,
     churn.CHURN: lambda w: churn.churn(w.changes, w.history.until_ms),
+    churn.OPERATIONS: lambda w: churn.operations(w.changes, w.history.until_ms),
     churn.TOPIC_LIVES: lambda w: w.since(
         F.coalesce("gone_ms", F.lit(w.history.from_ms)), churn.topic_lives(w.seen)
     ),
-    placement.CLUSTER_SKEW: lambda w: placement.cluster_skew(w.routes),
-    placement.BROKER_LOAD: lambda w: placement.broker_load(w.routes),
-    placement.SINGLE_BROKER_TOPICS: lambda w: placement.single_broker_topics(w.routes),
+    placement.CLUSTER_SKEW: lambda w: placement.cluster_skew(_there(w.history.routes)),
+    placement.BROKER_LOAD: lambda w: placement.broker_load(_there(w.history.routes)),
+    placement.SINGLE_BROKER_TOPICS: lambda w: placement.single_broker_topics(_there(w.history.routes)),
     ladder.LADDER_SCORES: lambda w: w.ladder.scores,
 }
-_NAMED: Final = {table.name: table for table in _QUERIES}
-_ANSWER: Final = re.compile(r"^ *(\w+)(?: \((\w+)\))?: (.+)\n +(.+)\n(?: +(?!.*:)(.+)\n)?", re.MULTILINE)
 
 
 class Part(NamedTuple):
@@ -195,130 +182,22 @@ class Part(NamedTuple):
 
     anchor: str
     text: str
-    told: str
-    """Its answers, each as `table (needs): title`, then a line with the order, and one with what is shown."""
-
-    @property
-    def title(self) -> str:
-        """What stands above it."""
-        return self.anchor.capitalize()
-
-    @property
-    def answers(self) -> tuple[Answer, ...]:
-        """Its answers."""
-        return tuple(
-            Answer(_NAMED[name], title, _QUERIES[_NAMED[name]], (*order.split(),), (*shown.split(),), needs)
-            for name, needs, title, order, shown in _ANSWER.findall(self.told)
-        )
+    answers: tuple[Answer, ...]
 
 
-PARTS: Final = (
-    Part(
-        "incidents",
-        "Brokers that failed and topics that lost theirs, within a minute of each other. The worst is first.",
-        """
-        incidents: Incidents
-          -lost_min -failures -lasted_ms registry from_ms
-          from_ms lasted_ms over brokers failures outages lost_min causes
-        """,
-    ),
-    Part(
-        "topics",
-        "Times in which no broker took messages for a topic, and the brokers that caused them. "
-        "RocketMQ's own topics come last.",
-        """
-        topic_budgets (slo): Error budgets
-          system -spent -burn_1h registry topic
-          topic verdict availability budget_min lost_min spent burn_1h burn_6h
-        topic_availability: Availability of topics
-          system -lost_min -outages registry topic
-          topic availability outages lost_min longest_min unknown_ms system
-        outage_causes: Brokers that caused outages
-          -lost_min registry broker
-          broker outages topics lost_min causes
-        topic_outages: Outages of topics, the longest first
-          system -lost_ms registry from_ms topic
-          topic from_ms lost_ms over fewest caused_by causes system
-        """,
-    ),
-    Part(
-        "brokers",
-        "When each replica of a broker was alive, and how that ended.",
-        """
-        broker_reliability: Replicas, the least available first
-          availability -away_ms registry broker broker_id
-          broker broker_id availability failures stops restarts takeovers flaps away_ms longest_away_s mttr_s
-        broker_sessions: Sessions, the newest end first
-          -told_ms registry broker broker_id begin_ms
-          broker broker_id address begin_ms end_ms ended reason away_until_ms
-        """,
-    ),
-    Part(
-        "clients",
-        "Which client met what, by what clients recorded of their attempts to send.",
-        """
-        clients (samples): Clients, the worst off first
-          -misdirected -failures -slowest_ms client
-          client attempts failures failure_share slowest_ms ends misdirected latest_avoided_after_ms
-        avoidance (samples): Ends of brokers and the clients that had sent there
-          -misdirected -avoided_after_ms since_ms client
-          client broker since_ms avoided_after_ms misdirected error_ms
-        latency (samples): Slowest hours of a topic at a broker
-          -p99_ms -failures registry hour broker topic
-          hour broker topic attempts failure_share failed_from_ms failed_until_ms p50_ms p90_ms p99_ms max_ms
-        """,
-    ),
-    Part(
-        "detection",
-        "How long it took until the end of a broker was known, and until clients avoided it; beside "
-        "it what RocketMQ's name server would have taken for the same ends, computed from its timers.",
-        """
-        detection_summary: How soon ends were known
-          registry stage
-          stage ends missed p50_ms p95_ms p99_ms max_ms
-        detection: Ends that nobody asked for, the latest known first
-          -told_after_ms -since_ms registry broker broker_id
-          broker ended what since_ms told_after_ms first_avoided_after_ms last_avoided_after_ms misdirected
-        """,
-    ),
-    Part(
-        "changes",
-        "What was written to the registry, and which topics came and went.",
-        """
-        churn: Hours with most changes
-          -changes registry hour_ms kind broker
-          hour_ms kind broker changes added changed removed
-        topic_lives: Topics that went, came or moved, the latest first
-          system -gone_ms -created_ms registry topic life
-          topic life created_ms gone_ms brokers moved system
-        """,
-    ),
-    Part(
-        "placement",
-        "How evenly queues lie on brokers, and topics without a second broker.",
-        """
-        placement_skew (routes): Clusters, the least even first
-          -most_over_mean registry cluster
-          cluster brokers writable_brokers topics write_queues most_over_mean single_broker_topics room
-        placement (routes): Brokers, the fullest first
-          -over_mean registry cluster broker
-          cluster broker alive wiped topics write_queues over_mean rank room
-        single_broker_topics (routes): Topics without a second broker
-          alive registry cluster topic
-          topic cluster broker alive write_queues
-        """,
-    ),
-    Part(
-        "ladders",
-        "How well latency ladders would have told slow brokers from others: after an answer that "
-        "takes so long, a broker is left alone for so long.",
-        """
-        ladder_scores (samples): Ladders, the best first
-          rank
-          ladder rank score bad saved withheld isolations steps
-        """,
-    ),
-)
+def _parts() -> Iterator[Part]:
+    """Yield what `page.toml` tells of the page."""
+    named = {table.name: (table, query) for table, query in _QUERIES.items()}
+    for anchor, part in tomllib.loads(files(__package__).joinpath("page.toml").read_text("utf-8")).items():
+        answers = []
+        for name, told in part["answers"].items():
+            table, query = named[name]
+            order, shown = (tuple(told[which].split()) for which in ("order", "shown"))
+            answers.append(Answer(table, told["title"], query, order, shown, told.get("needs", "")))
+        yield Part(anchor, part["text"], tuple(answers))
+
+
+PARTS: Final = (*_parts(),)
 
 ANSWERS: Final = {answer.name: answer for part in PARTS for answer in part.answers}
 """All answers that there can be, by the names of their tables."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -37,7 +37,7 @@ class History:
     """The begin of the observation, by the store's clock; None = the first change."""
 
     until_ms: int | None = None
-    """Its end; None = the newest change."""
+    """Its end; None = now: what is open then goes on, whether or not anything has changed since."""
 
     fewer_than: int = 1
     """Outages of topics: times with fewer masters that take messages."""
@@ -48,27 +48,23 @@ class History:
     @property
     def observed_samples(self) -> DataFrame | None:
         """The samples up to the end of the observation."""
-        found = self.samples
-        if found is not None and self.from_ms is not None:
-            found = found.where(F.col("at_ms") >= self.from_ms)
-        if found is not None and self.until_ms is not None:
-            found = found.where(F.col("at_ms") <= self.until_ms)
-        return found
+        until_ms = MAX_DAY_MS if self.until_ms is None else self.until_ms
+        in_time = F.col("at_ms").between(self.from_ms or 0, until_ms)
+        return None if self.samples is None else self.samples.where(in_time)
 
-    def check(self) -> None:
-        """Raise BadOption for an observation without changes, and for routes of none of their registries."""
-        check_times(self.from_ms, self.until_ms)
+    def observed(self, now_ms: int) -> History:
+        """Return it with its end, which is now unless one is given; raises BadOption for what cannot be."""
         if self.slo is not None and not 0 < self.slo < _ALL:
             raise BadOption.of("report", "slo", f"{self.slo:g} is not between 0 and {_ALL}, such as 99.9")
         if self.routes is not None:
             self._check_registries(self.routes)
-        if self.from_ms is None and self.until_ms is None:
-            return
         first_ms, newest_ms = self.changes.agg(F.min("ms"), F.max("ms")).collect()[0]
-        if first_ms is not None and self.until_ms is not None and self.until_ms < first_ms:
-            raise _time("until_ms", self.until_ms, f"is before the first change, which came at {first_ms}")
-        if newest_ms is not None and self.from_ms is not None and self.from_ms > newest_ms:
-            raise _time("from_ms", self.from_ms, f"is after the newest change, which came at {newest_ms}")
+        # The newest change may be a little later: that is the store's clock.
+        until_ms = max(now_ms, newest_ms or 0) if self.until_ms is None else self.until_ms
+        check_times(self.from_ms, until_ms)
+        if first_ms is not None and until_ms < first_ms:
+            raise _time("until_ms", until_ms, f"is before the first change, which came at {first_ms}")
+        return replace(self, until_ms=until_ms)
 
     def _check_registries(self, routes: DataFrame) -> None:
         names = (frame.select("registry").distinct().collect() for frame in (self.changes, routes))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ...registry.wording import counted
 from ..answers import availability, churn, detection, incidents, latency, placement, uptime
 from ..schemas import GAP
-from .catalogue import PARTS, Part, Working
+from .catalogue import PARTS, SHOWN, Part, Working
 from .charts import Chart, Span, changes_over_time, lost_time, ranges, timeline
 from .words import Cell, cell, exact_time, length_text, names_text, share_text, time_text
 from .written import Found
@@ -20,6 +20,9 @@ from .written import Found
 _ROWS: Final = 20
 _MOST: Final = 50
 """So many gaps are told."""
+
+_LEAST_QUIET_MS: Final = 3_600_000
+_LONG_QUIET_MS: Final = 24 * _LEAST_QUIET_MS
 
 Findings = Mapping[str, Found]
 """What was written, by the names of answers."""
@@ -33,7 +36,13 @@ class Overview(NamedTuple):
 
     begin_ms: int
     end_ms: int
+    newest_ms: int
+    """When the last change came before the end."""
+
     registries: tuple[str, ...]
+    out: int = 0
+    """Topics that are still out at the end, but for RocketMQ's own."""
+
     gaps: tuple[tuple[str, int, str], ...] = ()
     """Registry, when, and why changes were lost."""
 
@@ -45,8 +54,9 @@ class Overview(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """The time of it."""
-        return Span(self.begin_ms, self.end_ms)
+        """The time that charts are about: up to where nothing has changed for as long as all before took."""
+        quiet_ms = max(self.newest_ms - self.begin_ms, _LEAST_QUIET_MS)
+        return Span(self.begin_ms, min(self.end_ms, self.newest_ms + quiet_ms))
 
     @property
     def period(self) -> str:
@@ -54,7 +64,8 @@ class Overview(NamedTuple):
         which = "registry" if len(self.registries) == 1 else "registries"
         return (
             f"{time_text(self.begin_ms)} to {time_text(self.end_ms)} UTC by the clock of the store, "
-            f"{length_text(self.end_ms - self.begin_ms)}; {which} {', '.join(self.registries) or 'none'}"
+            f"{length_text(self.end_ms - self.begin_ms)}, newest change {time_text(self.newest_ms)}; "
+            f"{which} {', '.join(self.registries) or 'none'}"
         )
 
 
@@ -87,7 +98,7 @@ class Section(NamedTuple):
     anchor: str
     title: str
     text: str
-    charts: Sequence[Chart] = ()
+    chart: Chart | None = None
     grids: Sequence[Grid] = ()
 
 
@@ -115,14 +126,14 @@ def render(page: Page) -> str:
 
 def page_of(title: str, work: Working, found: Findings) -> Page:
     """Return the page of what was written."""
-    overview = _overview(work)
+    overview = _overview(work, found)
     several = len(overview.registries) > 1
     sections = [
         Section(
             part.anchor,
-            part.title,
+            part.anchor.capitalize(),
             _text(part, work),
-            _charts(part, overview.span, work, found),
+            _chart(part, overview.span, work, found),
             [
                 grid(found[one.name], several=several)
                 for one in part.answers
@@ -135,31 +146,39 @@ def page_of(title: str, work: Working, found: Findings) -> Page:
     return Page(title, overview.period, list(tiles(overview, work, found)), sections, warnings(overview))
 
 
-def _overview(work: Working) -> Overview:
+def _overview(work: Working, found: Findings) -> Overview:
     history = work.history
     spans = work.seen.span.collect()
     end_ms = max((row["until_ms"] for row in spans), default=0)
-    first_ms = min((row["since_ms"] for row in spans), default=0)
-    begin_ms = first_ms if history.from_ms is None else max(first_ms, history.from_ms)
-    gaps = work.changes.where((F.col("kind") == GAP) & (F.col("ms") <= end_ms))
+    begin_ms = max(min((row["since_ms"] for row in spans), default=0), history.from_ms or 0)
+    seen = work.changes.where(F.col("ms") <= end_ms)
+    gaps = seen.where(F.col("kind") == GAP).orderBy("registry", "ms", "seq")
     aside, corrupt = history.quarantine, history.corrupt_samples
-    aside_from_ms = 0 if history.from_ms is None else begin_ms
     return Overview(
         begin_ms=begin_ms,
         end_ms=end_ms,
+        newest_ms=seen.agg(F.coalesce(F.max("ms"), F.lit(begin_ms))).collect()[0][0],
+        out=_still_out(found, end_ms).count(),
         registries=tuple(sorted(row["registry"] for row in spans)),
-        gaps=tuple(
-            (row["registry"], row["ms"], row["reason"])
-            for row in gaps.orderBy("registry", "ms", "seq").limit(_MOST).collect()
-        ),
-        quarantined=0 if aside is None else aside.where(F.col("ms").between(aside_from_ms, end_ms)).count(),
+        gaps=tuple((row["registry"], row["ms"], row["reason"]) for row in gaps.limit(_MOST).collect()),
+        quarantined=0
+        if aside is None
+        else aside.where(F.col("ms").between(history.from_ms or 0, end_ms)).count(),
         corrupt_samples=0 if corrupt is None else corrupt.count(),
     )
 
 
 def warnings(overview: Overview) -> list[str]:
     """Return what makes the answers doubtful."""
-    found = [
+    quiet_ms, found = overview.end_ms - overview.newest_ms, list[str]()
+    if overview.out:
+        found.append(f"{counted(overview.out, 'topic')} still out at the end, and counted as out up to then")
+    if quiet_ms >= _LONG_QUIET_MS or (overview.out and quiet_ms):
+        found.append(
+            f"nothing has changed since {exact_time(overview.newest_ms)}, {length_text(quiet_ms)} before the "
+            "end: what was so then counts as lasting. If nothing was ingested since, end it there by --until"
+        )
+    found += [
         f"{registry}: changes were lost after {exact_time(at_ms)} ({why}): what happened then is not known"
         for registry, at_ms, why in overview.gaps
     ]
@@ -174,7 +193,7 @@ def warnings(overview: Overview) -> list[str]:
 def grid(found: Found, *, several: bool) -> Grid:
     """Return the first rows of an answer, without columns that say nothing in them."""
     answer = found.answer
-    rows = [row for row in found.top if answer.shows(row)][:_ROWS]
+    rows = [row for row in found.top if answer.name not in SHOWN or SHOWN[answer.name](row)][:_ROWS]
     columns = [
         column
         for column in answer.columns(several=several)
@@ -194,19 +213,17 @@ def _text(part: Part, work: Working) -> str:
     return f"{part.text} None is recommended: {too_few}." if too_few else part.text
 
 
-def _charts(part: Part, span: Span, work: Working, found: Findings) -> list[Chart]:
+def _chart(part: Part, span: Span, work: Working, found: Findings) -> Chart | None:
     match part.anchor:
         case "incidents":
-            charts = [lost_time(found[availability.TOPIC_OUTAGES.name].frame, span)]
+            return lost_time(found[availability.TOPIC_OUTAGES.name].frame, span)
         case "brokers":
-            charts = [timeline(work.sessions, work.ends, work.history.faults, span)]
+            return timeline(work.sessions, work.ends, work.history.faults, span)
         case "detection":
-            charts = [ranges([row.asDict() for row in found[detection.DETECTION_SUMMARY.name].top])]
+            return ranges([row.asDict() for row in found[detection.DETECTION_SUMMARY.name].top])
         case "changes":
-            charts = [changes_over_time(work.changes.where(F.col("ms") <= span.end_ms), span)]
-        case _:
-            charts = []
-    return [chart for chart in charts if chart is not None]
+            return changes_over_time(work.changes.where(F.col("ms") <= span.end_ms), span)
+    return None
 
 
 # --- what is worst ---
@@ -218,9 +235,8 @@ def tiles(overview: Overview, work: Working, found: Findings) -> Iterator[Tile]:
     yield Tile("at the end", *_of_now(overview, work, found), "brokers")
     yield Tile("worst topic", *_of_topics(found[availability.TOPIC_AVAILABILITY.name]), "topics")
     if incidents.TOPIC_BUDGETS.name in found:
-        objective = f"objective {work.history.slo or 0.0:g} %"
-        yield Tile(objective, *_of_budgets(found[incidents.TOPIC_BUDGETS.name]), "topics")
-    yield Tile("latest topic that went", *_of_lives(found[churn.TOPIC_LIVES.name]), "changes")
+        yield Tile(f"objective {work.history.slo or 0.0:g} %", *_of_budgets(overview, found), "topics")
+    yield Tile("latest topic that went", *_of_lives(overview, found), "changes")
     yield Tile("worst replica", *_of_brokers(found[uptime.BROKER_RELIABILITY.name]), "brokers")
     yield from _of_owners(found[uptime.BROKER_RELIABILITY.name])
     yield Tile("latest known end", *_of_detection(found[detection.DETECTION_SUMMARY.name]), "detection")
@@ -240,6 +256,8 @@ def _of_incidents(found: Found) -> Said:
     note = [f"{time_text(row['from_ms'])} {who}".strip()]
     if row["failures"]:
         note.append(counted(row["failures"], "failure"))
+    if row["silent"]:
+        note.append(f"silent before: {names_text(row['silent'], len(row['silent']))}")
     if row["outages"]:
         outages = counted(row["outages"], "topic outage")
         note.append(f"{outages}, {length_text(row['lost_min'] * 60_000)} in all")
@@ -249,8 +267,6 @@ def _of_incidents(found: Found) -> Said:
 
 def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
     """Return what is still out at the end of the observation, and by whom."""
-    is_now = (F.col("to_ms") >= overview.end_ms) & ~F.col("over") & ~F.col("system")
-    out = found[availability.TOPIC_OUTAGES.name].frame.where(is_now)
     is_away = F.col("ended").isin("clean", "gone", "expired") & ~F.col("returned")
     gone = work.sessions.where(is_away & (F.col("away_until_ms") >= overview.end_ms))
     away, count = gone.orderBy("broker", "broker_id").limit(_ROWS).collect(), gone.count()
@@ -260,12 +276,27 @@ def _of_now(overview: Overview, work: Working, found: Findings) -> Said:
     silent, wipes = wiped.orderBy("from_ms", "broker").limit(_ROWS).collect(), wiped.count()
     if wipes:
         brokers = names_text([row["broker"] for row in silent], wipes)
-        note += f"; without write permission since {time_text(silent[0]['from_ms'])}: {brokers}"
-    if topics := out.count():
-        return f"{counted(topics, 'topic')} out", f"{_causes(out)}; {note}", "bad"
+        by = _by(found, "wiped", "brokers", silent[0]["broker"])
+        note += f"; without write permission since {time_text(silent[0]['from_ms'])}: {brokers}{by}"
+    if overview.out:
+        out = _still_out(found, overview.end_ms)
+        return f"{counted(overview.out, 'topic')} out", f"{_causes(out)}; {note}", "bad"
     if count:
         return f"{counted(count, 'replica')} away", note, "warn"
     return (f"{counted(wipes, 'broker')} wiped", note, "warn") if wipes else ("all there", note, "good")
+
+
+def _still_out(found: Findings, end_ms: int) -> DataFrame:
+    """Return the outages that last at the end, but for those of RocketMQ's own topics."""
+    is_now = (F.col("to_ms") >= end_ms) & ~F.col("over") & ~F.col("system")
+    return found[availability.TOPIC_OUTAGES.name].frame.where(is_now)
+
+
+def _by(found: Findings, did: str, whose: str, name: str) -> str:
+    """Return who did something last to a broker, or to a topic, as far as that is told."""
+    acts = found[churn.OPERATIONS.name].top
+    who = next((row["by"] for row in acts if row["did"] == did and name in row[whose]), None)
+    return f" (by {who})" if who else ""
 
 
 def _causes(out: DataFrame) -> str:
@@ -276,15 +307,18 @@ def _causes(out: DataFrame) -> str:
     return f"since {time_text(from_ms)}{by}"
 
 
-def _of_lives(found: Found) -> Said:
+def _of_lives(overview: Overview, found: Findings) -> Said:
     """Return what went from all its brokers last: to delete a topic is no outage, and can be a mistake."""
-    is_gone = ~F.col("system") & F.col("gone_ms").isNotNull()
-    count = found.sums(count=F.count_if(is_gone))["count"]
+    lives = found[churn.TOPIC_LIVES.name]
+    count = lives.sums(count=F.count_if(~F.col("system") & F.col("gone_ms").isNotNull()))["count"]
     if not count:
         return "none", "no topic went from all its brokers", ""
-    last = found.top[0]
+    last = lives.top[0]
     whose = names_text(last["brokers"], len(last["brokers"]))
-    return counted(count, "topic"), f"{last['topic']} from {whose} at {time_text(last['gone_ms'])}", ""
+    by = _by(found, "deleted", "topics", last["topic"])
+    now = "back" if last["gone_ms"] + last["gone_for_ms"] < overview.end_ms else "still gone"
+    note = f"{last['topic']} from {whose} at {time_text(last['gone_ms'])}{by}, {now} after "
+    return counted(count, "topic"), note + length_text(last["gone_for_ms"]), ""
 
 
 def _of_topics(found: Found) -> Said:
@@ -305,10 +339,11 @@ def verdicts(budgets: Found) -> dict[str, int]:
     return {row["verdict"]: row["count"] for row in counts.collect()}
 
 
-def _of_budgets(found: Found) -> Said:
-    counts = verdicts(found)
+def _of_budgets(overview: Overview, found: Findings) -> Said:
+    counts = verdicts(found[incidents.TOPIC_BUDGETS.name])
     missed, burning, all_of_them = counts.get("missed", 0), counts.get("burning", 0), sum(counts.values())
     note = f"{missed:,} missed it, {burning:,} burn too fast, of {counted(all_of_them, 'topic')}"
+    note += f", up to {time_text(overview.end_ms)}"
     level = "bad" if missed else "warn" if burning else "good"
     return "missed" if missed else "burning" if burning else "met", note, level
 

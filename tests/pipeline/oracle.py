@@ -224,7 +224,7 @@ class Life:
     last_ms: int
 
 
-Low: TypeAlias = tuple[str, int, int, bool, int, int, list[str], list[str]]
+Low: TypeAlias = tuple[str, int, int, bool, int, int, list[str], list[str], list[str]]
 
 
 class Topics:
@@ -280,10 +280,12 @@ class Topics:
         """Return the topics."""
         return sorted({topic for topic, _ in self.held})
 
-    def times(self, topic: str) -> tuple[int, int]:
-        """Return how long a topic was held while all was known, and how long in gaps."""
+    def times(self, topic: str) -> tuple[int, int, int | None]:
+        """Return how long a topic was held while all was known, how long in gaps, and how long gone."""
         having = [ms for ms in range(self.since_ms, self.until_ms) if self.holders(topic, ms)]
-        return sum(ms not in self.gap_ms for ms in having), sum(ms in self.gap_ms for ms in having)
+        gone_ms = self.until_ms - having[0] - len(having) if having else 0
+        known_ms = sum(ms not in self.gap_ms for ms in having)
+        return known_ms, len(having) - known_ms, gone_ms or None
 
     def lives(self, topic: str, settle_ms: int, apart_ms: int) -> Iterator[Life]:
         """Yield the lives of a topic."""
@@ -353,6 +355,12 @@ class _Taking:
         holders = sorted(self._topics.holders(topic, ms))
         return [(one, it.cause) for one in holders for it in self._spans(one, lambda it: it.from_ms == ms)]
 
+    def silent(self, topic: str, ms: int) -> list[str]:
+        """Return the holders that were silent before that ms and still are, each with why."""
+        holders = sorted(self._topics.holders(topic, ms))
+        spans = ((one, self._spans(one, lambda it: it.from_ms < ms < it.to_ms)) for one in holders)
+        return [f"{one} {it.cause}" for one, found in spans for it in found]
+
     def is_over(self, topic: str, ms: int) -> bool:
         """Return whether a holder is seen to be back at that ms, or others to hold the topic."""
         holders = self._topics.holders(topic, ms - 1)
@@ -375,5 +383,15 @@ def low_times(topics: Topics, silences: dict[str, list[Span]], fewer_than: int) 
                 fewest = min(left for _, left in counts[first : last + 1])
                 over = taking.is_over(topic, to_ms)
                 causes = sorted({cause for _, cause in who})
-                size = counts[first][0]
-                yield topic, from_ms, to_ms, over, size, fewest, [broker for broker, _ in who], causes
+                size, brokers = counts[first][0], [broker for broker, _ in who]
+                yield (
+                    topic,
+                    from_ms,
+                    to_ms,
+                    over,
+                    size,
+                    fewest,
+                    brokers,
+                    causes,
+                    taking.silent(topic, from_ms),
+                )

@@ -25,7 +25,7 @@ def test_fewer_than_n_counts_only_while_somebody_is_away() -> None:
     eras = eras_of([{**row, "change_id": str(place)} for place, row in enumerate(FEWER)])
     found = low_times(Topics(eras), silences_of(eras, sessions_of(eras)), 2)
     assert list(found) == [
-        ("one", 100, 600, True, 1, 0, ["a"], ["clean"]),
+        ("one", 100, 600, True, 1, 0, ["a"], ["clean"], []),
         # Two of three from 100 on, one from 200 on, none from 300 on, one from 400 on, two from 500 on.
-        ("three", 200, 500, True, 3, 0, ["b"], ["clean"]),
+        ("three", 200, 500, True, 3, 0, ["b"], ["clean"], ["a clean"]),
     ]

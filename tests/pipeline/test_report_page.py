@@ -77,7 +77,7 @@ def test_what_others_wrote_is_escaped() -> None:
     chart = Chart(caption=bad, lanes=[Lane(bad, [Bar(0, 1, "alive", f'"{bad}')])], legend={"alive": bad})
     tile = Tile(bad, bad, bad, "bad", "s")
     html = render(
-        page(title=bad, tiles=[tile], sections=[Section("s", "S", bad, [chart], [grid([[Cell(bad)]])])])
+        page(title=bad, tiles=[tile], sections=[Section("s", "S", bad, chart, [grid([[Cell(bad)]])])])
     )
     assert "<script>" not in html
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 11
@@ -86,9 +86,7 @@ def test_what_others_wrote_is_escaped() -> None:
 
 def test_a_page_asks_nobody_for_anything() -> None:
     chart = Chart(caption="c", columns=[Bar(0, 1, "count", "t")], top="1", ticks=[Tick(0, "00:00")])
-    html = render(
-        page(tiles=[Tile("n", "v", "m", "good", "s")], sections=[Section("s", "S", "text", [chart])])
-    )
+    html = render(page(tiles=[Tile("n", "v", "m", "good", "s")], sections=[Section("s", "S", "text", chart)]))
     assert re.findall(r'(?:src|href)="([^"]*)"', html) == ["#s", "#s"]
     assert "url(" not in html
     assert "@import" not in html
@@ -96,23 +94,46 @@ def test_a_page_asks_nobody_for_anything() -> None:
 
 
 def test_a_long_table_says_how_much_of_it_is_shown_and_an_empty_one_that_it_is() -> None:
-    html = render(page(sections=[Section("s", "S", "x", [], [grid([[Cell("a")]], 1_000), grid([])])]))
+    html = render(page(sections=[Section("s", "S", "x", None, [grid([[Cell("a")]], 1_000), grid([])])]))
     assert "1 of 1,000 rows; all are in <code>tables/things</code>" in html
     assert html.count("<table") == 1
     assert '<p class="cut">None.</p>' in html
 
 
+def test_charts_end_where_nothing_has_changed_for_as_long_as_all_before_took() -> None:
+    hour_ms = 3_600_000
+    for end_ms, newest_ms, drawn_ms in (
+        (3 * hour_ms, 2 * hour_ms, 3 * hour_ms),
+        (99 * hour_ms, 2 * hour_ms, 4 * hour_ms),
+        (99 * hour_ms, 1, hour_ms + 1),
+    ):
+        span = Overview(begin_ms=0, end_ms=end_ms, newest_ms=newest_ms, registries=("r",)).span
+        assert (span.begin_ms, span.end_ms) == (0, drawn_ms)
+
+
 def test_what_makes_answers_doubtful_is_told_first() -> None:
     overview = Overview(
         begin_ms=0,
-        end_ms=1,
+        end_ms=1_795_295_100_456,
+        newest_ms=1_795_295_000_123,
+        out=2,
         registries=("r",),
         gaps=(("r", 1_795_295_000_123, "trimmed"),),
         quarantined=3,
         corrupt_samples=1,
     )
-    assert warnings(overview) == [
+    assert warnings(overview)[2:] == [
         "r: changes were lost after 2026-11-21 21:03:20.123 (trimmed): what happened then is not known",
         "3 records could not be read; see the quarantine",
         "1 line, row or file is no sample, and left out",
     ]
+    out, quiet = warnings(overview)[:2]
+    assert out == "2 topics still out at the end, and counted as out up to then"
+    assert quiet.startswith("nothing has changed since 2026-11-21 21:03:20.123, 1 min 40 s before the end: ")
+
+
+def test_a_long_time_without_a_change_is_told() -> None:
+    idle = Overview(begin_ms=0, end_ms=86_400_001, newest_ms=1, registries=())
+    (quiet,) = warnings(idle)
+    assert quiet.startswith("nothing has changed since 1970-01-01 00:00:00.001, 1 d before the end: ")
+    assert warnings(idle._replace(end_ms=86_400_000)) == []

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from sharedroutes.pipeline.answers.availability import (
     OUTAGE_CAUSES,
@@ -15,6 +16,7 @@ from sharedroutes.pipeline.answers.availability import (
     topic_availability,
     topic_outages,
 )
+from sharedroutes.pipeline.answers.holdings import Seen
 from sharedroutes.pipeline.answers.sessions import broker_sessions
 from tests.pipeline.answering import (
     Row,
@@ -170,8 +172,9 @@ def found(spark: SparkSession) -> Found:
     changes = changes_of(spark, rows).localCheckpoint()
     routes = routes_of(spark, ROUTES_BEFORE)
     sessions = broker_sessions(changes).localCheckpoint()
-    outages = topic_outages(changes, sessions, routes=routes).localCheckpoint()
-    return Found(outages, topic_availability(changes, outages, routes=routes).localCheckpoint())
+    seen = Seen(changes, routes)
+    outages = topic_outages(seen, sessions).localCheckpoint()
+    return Found(outages, topic_availability(seen, outages).localCheckpoint())
 
 
 @pytest.fixture(scope="module")
@@ -265,9 +268,16 @@ def test_minutes_are_summed_by_topic_and_by_culprit(found: Found) -> None:
         ("fine", 10 * MINUTE_MS, 0, 0.0, 0.0, 1.0),
         ("single", 10 * MINUTE_MS, 2, 6.0, 4.0, pytest.approx(0.4)),
     ]
-    causes = outage_causes(of_minutes)
+    own = of_minutes.where("topic = 'single'").withColumn("system", F.lit(col=True))
+    causes = outage_causes(of_minutes.unionByName(own))
     assert causes.schema.names == list(OUTAGE_CAUSES.names)
-    assert picked(causes, "broker", "outages", "topics", "lost_min", "causes") == [
-        ("a", 3, 2, 10.0, ["clean", "expired"]),
-        ("b", 1, 1, 1.0, ["expired"]),
+    assert picked(causes, "system", "broker", "outages", "topics", "lost_min", "causes") == [
+        (False, "a", 3, 2, 10.0, ["clean", "expired"]),
+        (False, "b", 1, 1, 1.0, ["expired"]),
+        (True, "a", 2, 1, 6.0, ["clean", "expired"]),  # RocketMQ's own count apart
     ]
+
+
+def test_an_outage_names_who_took_no_messages_before_the_last_broker_fell(found: Found) -> None:
+    of_both = found.outages.where("registry = 'minutes' AND topic = 'both'")
+    assert picked(of_both, "caused_by", "silent") == [(["a"], ["b expired"]), (["b"], ["a clean"])]

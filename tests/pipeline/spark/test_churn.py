@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharedroutes.pipeline.answers.churn import CHURN, TOPIC_LIVES, churn, topic_lives
+from sharedroutes.pipeline.answers.holdings import Seen
 from tests.pipeline.answering import (
     changes_of,
     deleted,
@@ -87,7 +88,7 @@ Lives: TypeAlias = dict[tuple[str, int], Any]
 @pytest.fixture(scope="module")
 def both(spark: SparkSession) -> dict[str, Lives]:
     rows = [*LIVES, *({**row, "registry": "gap"} for row in IN_A_GAP)]
-    found = topic_lives(changes_of(spark, rows), settle_s=0.5, apart_s=2)
+    found = topic_lives(Seen(changes_of(spark, rows)), settle_s=0.5, apart_s=2)
     assert found.schema.names == list(TOPIC_LIVES.names)
     registries: dict[str, Lives] = {"r": {}, "gap": {}}
     for row in found.collect():

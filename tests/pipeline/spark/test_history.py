@@ -24,11 +24,11 @@ from tests.pipeline.answering import (
 
 def test_routes_of_other_registries_are_refused(spark: SparkSession) -> None:
     changes = changes_of(spark, [up(0, "a")])
-    History(changes=changes, routes=routes_of(spark, [route("a", "t")])).check()
+    assert History(changes=changes, routes=routes_of(spark, [route("a", "t")])).observed(9).until_ms == 9
     for routes, theirs in (([route("a", "t", registry="other")], "other"), ([], "no registry")):
         history = History(changes=changes, routes=routes_of(spark, routes))
         with pytest.raises(BadOption, match=f"routes: they are of {theirs}, and the changes of r"):
-            history.check()
+            history.observed(9)
 
 
 def test_samples_outside_of_the_observation_are_left_out(spark: SparkSession) -> None:
@@ -42,7 +42,7 @@ def test_samples_outside_of_the_observation_are_left_out(spark: SparkSession) ->
     ("wrong", "problem"),
     [
         ({"until_ms": 9}, "until_ms: 9 is before the first change, which came at 10"),
-        ({"from_ms": 21}, "from_ms: 21 is after the newest change, which came at 20"),
+        ({"from_ms": 99}, "from_ms: 99 is not before the end, 99"),
         ({"from_ms": 15, "until_ms": 15}, "from_ms: 15 is not before the end, 15"),
         ({"slo": 100.0}, "slo: 100 is not between 0 and 100, such as 99.9"),
     ],
@@ -52,7 +52,17 @@ def test_an_observation_without_changes_is_refused(
 ) -> None:
     history = History(changes=changes_of(spark, [up(10, "a"), down(20, "a")]), **wrong)  # type: ignore[arg-type]
     with pytest.raises(BadOption, match=problem):
-        history.check()
+        history.observed(99)
+
+
+@pytest.mark.parametrize(("now_ms", "until_ms"), [(99, 99), (15, 20)])
+def test_an_observation_ends_now_or_with_a_change_that_is_newer_by_the_clock_of_the_store(
+    spark: SparkSession, now_ms: int, until_ms: int
+) -> None:
+    changes = changes_of(spark, [up(10, "a"), down(20, "a")])
+    assert History(changes=changes).observed(now_ms).until_ms == until_ms
+    quiet = History(changes=changes, from_ms=30, until_ms=40).observed(now_ms)
+    assert picked(ANSWERS["broker_reliability"].query(Working(quiet)), "alive_ms", "away_ms") == [(0, 10)]
 
 
 def test_only_what_there_is_something_for_is_answered(spark: SparkSession) -> None:

@@ -43,7 +43,7 @@ def test_what_begins_within_a_minute_is_one_incident(spark: SparkSession) -> Non
         end("a", 190_000, None),
     ]
     outages = [
-        outage("t", 119_000, 125_000, "a", "b"),
+        outage("t", 119_000, 125_000, "a", "b", silent=["b clean", "c wiped"]),
         outage("u", 119_500, 149_500, "a"),
         outage("SELF_TEST_TOPIC", 119_000, 900_000, "a", system=True),
         outage("v", 500_000, 501_000),
@@ -66,6 +66,7 @@ def test_what_begins_within_a_minute_is_one_incident(spark: SparkSession) -> Non
         (500_000, 501_000, True, [], 0, 0, 1, 1 / 60, ["expired"]),
     ]
     assert picked(found, "misdirected") == [(None,), (None,), (7.0,)]
+    assert picked(found, "from_ms", "silent")[0] == (60_000, ["c wiped"])  # b fell in it
 
 
 def test_only_the_first_brokers_of_a_large_incident_are_named(spark: SparkSession) -> None:
@@ -77,7 +78,7 @@ def test_only_the_first_brokers_of_a_large_incident_are_named(spark: SparkSessio
 
 def test_a_budget_is_what_the_objective_leaves_of_the_time_that_a_topic_was_held(spark: SparkSession) -> None:
     held = {"held_ms": END_MS, "unknown_ms": 0, "system": False}
-    lost = {"missed": 7.0, "burning": 3.0, "met": 3.0, "never out": 0.0}
+    lost = {"missed": 7.0, "burning": 3.0, "met": 3.0, "never out": 0.0, "out": 0.0001}
     topics = [
         {"topic": topic, "lost_min": minutes, "availability": 1 - minutes / 6_000, **held}
         for topic, minutes in lost.items()
@@ -88,6 +89,7 @@ def test_a_budget_is_what_the_objective_leaves_of_the_time_that_a_topic_was_held
         outage("met", 60_000, 4 * 60_000),
         outage("burning", END_MS - HOUR_MS - 60_000, END_MS - HOUR_MS + 60_000),
         outage("burning", END_MS - 60_000, END_MS),
+        outage("out", END_MS - 6, END_MS, over=False),
     ]
     found = topic_budgets(
         frame(spark, TOPIC_AVAILABILITY, topics),
@@ -102,4 +104,5 @@ def test_a_budget_is_what_the_objective_leaves_of_the_time_that_a_topic_was_held
         ("met", "met", 6.0, 3.0, 0.5, 0.0, 0.0),
         ("missed", "missed", 6.0, -1.0, round(7 / 6, 6), 0.0, 0.0),
         ("never out", "met", 6.0, 6.0, 0.0, 0.0, 0.0),
+        ("out", "burning", 6.0, 5.9999, 0.000017, 0.001667, 0.000278),
     ]

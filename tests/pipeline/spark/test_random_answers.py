@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F
 
 from sharedroutes.pipeline.answers.availability import topic_availability, topic_outages
 from sharedroutes.pipeline.answers.churn import churn, topic_lives
+from sharedroutes.pipeline.answers.holdings import Seen
 from sharedroutes.pipeline.answers.sessions import broker_sessions
 from sharedroutes.pipeline.answers.uptime import broker_reliability
 from tests.pipeline.answering import changes_of, routes_of
@@ -54,8 +56,12 @@ class Known(NamedTuple):
     def lives(self) -> Iterator[tuple[Any, ...]]:
         topics = Topics(self.eras)
         for topic in topics.names:
-            for one in topics.lives(topic, SETTLE_MS, APART_MS):
-                yield topic, one.life, one.created_ms, one.gone_ms, one.brokers, one.came, one.left
+            lives = [*topics.lives(topic, SETTLE_MS, APART_MS)]
+            for one, after in zip_longest(lives, lives[1:]):
+                back_ms = after.first_ms if after else topics.until_ms
+                gone_for_ms = None if one.gone_ms is None else back_ms - one.gone_ms
+                times = one.created_ms, one.gone_ms, gone_for_ms
+                yield topic, one.life, *times, one.brokers, one.came, one.left
 
 
 class Given(NamedTuple):
@@ -133,31 +139,33 @@ def test_sessions_are_those_that_the_records_tell(given: Given) -> None:
     )
 
 
-OUTAGE: Final = "topic from_ms to_ms over brokers fewest caused_by causes"
+OUTAGE: Final = "topic from_ms to_ms over brokers fewest caused_by causes silent"
 
 
 def test_a_snapshot_tells_of_topics_that_no_record_tells_of(given: Given) -> None:
-    outages = topic_outages(given.changes, given.sessions, routes=given.routes).localCheckpoint()
+    seen = Seen(given.changes, given.routes)
+    outages = topic_outages(seen, given.sessions).localCheckpoint()
     topics = {one.name: Topics(eras_of(one.changes), one.routes) for one in given.histories}
     compare(outages, OUTAGE, given.known(), lambda one: one.outages(topics[one.history.name], 1))
     compare(
-        topic_availability(given.changes, outages, routes=given.routes),
-        "topic held_ms unknown_ms outages",
+        topic_availability(seen, outages),
+        "topic held_ms unknown_ms absent_ms outages",
         given.known(),
         lambda one: one.topics(topics[one.history.name]),
     )
 
 
 def test_fewer_than_two_are_counted_up_to_a_time(given: Given) -> None:
-    outages = topic_outages(given.changes, given.sessions_until, fewer_than=2, until_ms=UNTIL_MS)
+    outages = topic_outages(Seen(given.changes, None, UNTIL_MS), given.sessions_until, fewer_than=2)
     compare(outages, OUTAGE, given.known(UNTIL_MS), lambda one: one.outages(Topics(one.eras), 2))
 
 
-LIFE: Final = "topic life created_ms gone_ms brokers came left"
+LIFE: Final = "topic life created_ms gone_ms gone_for_ms brokers came left"
 
 
 def test_lives_of_topics_end_with_the_observation(given: Given) -> None:
-    found = topic_lives(given.changes, settle_s=SETTLE_MS / 1000, apart_s=APART_MS / 1000, until_ms=UNTIL_MS)
+    seen = Seen(given.changes, None, UNTIL_MS)
+    found = topic_lives(seen, settle_s=SETTLE_MS / 1000, apart_s=APART_MS / 1000)
     compare(found, LIFE, given.known(UNTIL_MS), lambda one: [*one.lives()])
 
 

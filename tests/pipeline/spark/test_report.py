@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,7 +25,19 @@ from sharedroutes.pipeline.report.charts import Span, lost_time
 from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_change
 from tests.chromium import NARROW, WIDE, browser, look_at, requested
-from tests.pipeline.answering import TTL_MS, changes_of, fault, sample, samples_of, up, wiped
+from tests.pipeline.answering import (
+    TTL_MS,
+    changes_of,
+    deleted,
+    down,
+    fault,
+    forgotten,
+    sample,
+    samples_of,
+    topics,
+    up,
+    wiped,
+)
 from tests.pipeline.commands import Ran, run
 from tests.pipeline.ingest_history import STREAM
 
@@ -52,7 +65,12 @@ class Written(NamedTuple):
     @property
     def told(self) -> list[str]:
         """The answers in the order in which they were worked out."""
-        return [line.partition(" ")[2] for line in self.reported.err.splitlines()[:-1]]
+        return [line.partition(" ")[2] for line in self.steps]
+
+    @property
+    def steps(self) -> list[str]:
+        """What was told of the progress."""
+        return [line for line in self.reported.err.splitlines() if re.match(r"\d+/\d+ ", line)]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = pq.read_table(
@@ -123,7 +141,8 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         compacted = run("compact", "--out", history)
         places = others(server.url, folder)
         reported = run(
-            "report", "--changes", history, *places, "--out", out, "--title", "A <drill>", "--slo", "99.9"
+            *("report", "--changes", history, *places, "--out", out, "--title", "A <drill>"),
+            *("--slo", "99.9", "--until", DAY_MS + 182_000),
         )
         yield Written(came, compacted, reported, out / "report.html")
 
@@ -155,14 +174,16 @@ def test_a_compaction_says_how_many_days_of_which_tables(written: Written) -> No
 
 def test_a_report_prints_its_progress_and_at_last_the_path_of_the_page(written: Written) -> None:
     assert written.reported.out == f"{written.page}\n"
-    steps = [line.partition(" ")[0] for line in written.reported.err.splitlines()[:-1]]
+    steps = [line.partition(" ")[0] for line in written.steps]
     count = len(ANSWERS) + 1  # the page
     assert steps == [f"{number}/{count}" for number in range(1, count + 1)]
 
 
 def test_a_report_ends_as_the_objective_says(written: Written) -> None:
     assert written.reported.status == 3
-    assert written.reported.err.splitlines()[-1] == "1 topic missed the objective"
+    assert re.match(
+        r"judged up to 20\S+: 1 topic missed the objective", written.reported.err.splitlines()[-1]
+    )
     missed = [row["topic"] for row in written.rows("topic_budgets") if row["verdict"] == "missed"]
     assert missed == ["<b>odd</b>"]
 
@@ -222,6 +243,60 @@ def test_the_tables_show_the_failure_at_its_time(written: Written) -> None:
 def test_it_takes_the_place_of_an_older_report(written: Written) -> None:
     assert OLDER not in written.page.read_text(encoding="utf-8")
     assert sorted(path.name for path in written.page.parent.iterdir()) == ["report.html", "tables"]
+
+
+def test_an_outage_that_lasts_is_judged_up_to_now_and_never_met(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing changes after it began, a minute ago: its budget of a day is not spent yet."""
+    began_ms = time.time_ns() // 1_000_000 - 60_000
+    rows = [
+        *(topics(began_ms - 86_400_000, "broker-a", added=["orders"]), up(began_ms - 86_399_000, "broker-a")),
+        down(began_ms, "broker-a", "broker gone"),
+    ]
+    done = write_report(History(changes=changes_of(spark, rows), slo=99.0), str(tmp_path))
+    assert (done.missed, done.burning) == (0, 1)
+    assert done.until_ms >= began_ms + 60_000
+    warning, quiet = done.warnings
+    assert warning.startswith("1 topic still out at the end, ")
+    assert quiet.startswith("nothing has changed since 20")
+    page = Path(done.page).read_text(encoding="utf-8")
+    assert f'<p class="warning">{warning}</p>' in page
+    tiles = {name: (value, note) for name, value, note in _TILE.findall(page)}
+    assert tiles["at the end"][0] == "1 topic out"
+    value, note = tiles["objective 99 %"]
+    assert (value, note.rpartition(" up to ")[0]) == ("burning", "0 missed it, 1 burn too fast, of 1 topic,")
+
+
+def test_what_operators_did_stands_on_the_page_with_who_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    by = {"by": "sharedroutes wipe of alice@ops", "user": "ops"}
+    rows = [
+        *(row for name in "ab" for row in (topics(DAY_MS, name, added=["gone", "back"]), up(DAY_MS, name))),
+        wiped(DAY_MS + 5_000, "a") | by,
+        deleted(DAY_MS + 6_000, "back", "a", "b") | by,
+        topics(DAY_MS + 70_000, "b", added=["back"]),
+        deleted(DAY_MS + 80_000, "gone", "a", "b") | {"by": "mqadmin at front f", "user": ""},
+        down(DAY_MS + 90_000, "b", "drained") | by | {"by": "agent at host-b"},
+        forgotten(DAY_MS + 95_000, "b") | {"by": "sharedroutes forget of bob@ops"},
+    ]
+    history = History(changes=changes_of(spark, rows), until_ms=DAY_MS + 100_000)
+    done = write_report(history, str(tmp_path))
+    page = Path(done.page).read_text(encoding="utf-8")
+    tiles = {name: note for name, _, note in _TILE.findall(page)}
+    assert tiles["latest topic that went"] == (
+        "gone from a, b at 2026-11-21 00:01:20 (by mqadmin at front f), still gone after 20 s"
+    )
+    assert tiles["at the end"].endswith("2026-11-21 00:00:05: a (by sharedroutes wipe of alice@ops as ops)")
+    tables = tmp_path / "tables"
+    acts = pq.read_table(tables / "operations.parquet").to_pylist()
+    assert [(row["did"], row["brokers"], row["topics"], row["by"]) for row in acts] == [
+        ("wiped", ["a"], [], "sharedroutes wipe of alice@ops as ops"),
+        ("deleted", ["a", "b"], ["back"], "sharedroutes wipe of alice@ops as ops"),
+        ("deleted", ["a", "b"], ["gone"], "mqadmin at front f"),
+        ("forgotten", ["b"], [], "sharedroutes forget of bob@ops"),
+    ]
+    sessions = pq.read_table(tables / "broker_sessions.parquet").to_pylist()
+    assert {row["ended_by"] for row in sessions} == {"agent at host-b as ops", None}
+    topics_of = pq.read_table(tables / "topic_availability.parquet").to_pylist()
+    assert {row["topic"]: row["absent_ms"] for row in topics_of} == {"back": 64_000, "gone": 20_000}
 
 
 def test_who_is_alive_and_of_no_use_stands_on_top(spark: SparkSession, tmp_path: Path) -> None:
