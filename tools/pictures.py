@@ -21,7 +21,10 @@ from tests.fix_spark import SESSION
 from tests.pipeline import answering as make
 
 PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "pipeline" / "report"
-_SIZES: Final = {"wide": (WIDE, 2600), "narrow": (NARROW, 2200)}
+_HEIGHT: Final = "return Math.ceil(document.getElementById('brokers').getBoundingClientRect().bottom) + 24"
+"""Where the part on brokers ends: what follows is alike, and as long again."""
+
+_WIDTHS: Final = {"wide": WIDE, "narrow": NARROW}
 _BEGIN_MS: Final = 1_795_269_600_000
 """2026-11-21 14:00:00 UTC."""
 
@@ -30,6 +33,7 @@ _BROKERS: Final = tuple(f"broker-{letter}" for letter in "abcdef")
 _TOPICS: Final = (
     *("orders", "payments", "stock", "mails", "invoices", "returns", "prices", "clicks", "audit", "search"),
 )
+_BY: Final = "sharedroutes {} of alice@ops"
 _EACH: Final = 3
 """A topic is on every third broker: on two of six."""
 
@@ -56,7 +60,10 @@ def _expired(minute: float, broker: str) -> make.Row:
 
 
 def _hour() -> Iterator[make.Row]:
-    """Yield what changed: one is killed, a rack of two is lost, one flaps, a topic moves, one is lost."""
+    """Yield what changed: one is killed, a rack of two is lost, one flaps, a topic moves, one is lost.
+
+    The last one held topics with one that an operator had wiped.
+    """
     for number, broker in enumerate(_BROKERS):
         yield _up(0.005 * number, broker)
         yield make.topics(_at(0.005 * number) + 1, broker, added=[*_of(number), "SELF_TEST_TOPIC", broker])
@@ -69,8 +76,9 @@ def _hour() -> Iterator[make.Row]:
             _gone(42 + epoch / 3, "broker-e", epoch),
             _up(42.15 + epoch / 3, "broker-e", epoch + 1),
         )
-    yield make.deleted(_at(50), "returns", "broker-c", "broker-f")
+    yield {**make.deleted(_at(50), "returns", "broker-c", "broker-f"), "by": _BY.format("delete-topic")}
     yield make.topics(_at(52), "broker-a", added=["returns"])
+    yield {**make.wiped(_at(54), "broker-d"), "by": _BY.format("wipe")}
     yield _expired(55, "broker-a")
     yield from (make.kv(_at(1.5 * number), "key") for number in range(41))
 
@@ -106,16 +114,19 @@ def history(spark: SparkSession) -> History:
         routes=make.routes_of(spark, routes),
         faults=make.faults_of(spark, faults),
         slo=99.9,
+        until_ms=_at(60),
     )
 
 
 def shoot(page: str, profile: Path) -> None:
-    """Photograph a page at both widths, in both schemes."""
+    """Photograph a page from its top to the end of a part, at both widths, in both schemes."""
     with running_browser(profile) as browser:
-        for size, (width, height) in _SIZES.items():
+        for size, width in _WIDTHS.items():
             for scheme in ("light", "dark"):
-                look_at(browser, width, scheme, height)
+                look_at(browser, width, scheme)
                 browser.get(Path(page).as_uri())
+                height = browser.execute_script(_HEIGHT)
+                look_at(browser, width, scheme, height)
                 browser.save_screenshot(str(PICTURES / f"{size}-{scheme}.png"))
 
 

@@ -398,6 +398,10 @@ def test_the_page_is_no_wider_than_the_window(
     look_at(browser, width)
     browser.get(written.page.as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for table in browser.find_elements(By.CSS_SELECTOR, ".table"):
+        # A shade stands at the edge, and a cover above it at the end of what is scrolled.
+        assert table.value_of_css_property("background-attachment") == "local, scroll"
+        assert table.value_of_css_property("background-image").count("linear-gradient") == 2
     for heading in browser.find_elements(By.CSS_SELECTOR, "th, td"):
         assert heading.size["width"] >= 20
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
