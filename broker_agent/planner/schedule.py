@@ -27,8 +27,11 @@ _LOOK_S: Final = 1.0
 _AFTER_LEASE_S: Final = (0.01, 0.1)
 """A standby asks so long after the end of the owner's lease: two of them should not meet."""
 
-_OWNER_LEFT_WITHIN_S: Final = 0.02
-"""Standbys that hear of the owner's end ask within so long: not all at the same moment."""
+_AFTER_OWNER_S: Final = (0.01, 0.03)
+"""Standbys that hear of the owner's end ask so long after it: not all at the same moment.
+
+If the broker itself has ended, fronts may have heard that first: a standby's own connection tells it sooner.
+"""
 
 _FOREIGN_RETRY_S: Final = 30.0
 """Foreign data is tried to be overcome so often: nothing tells when it has been moved away."""
@@ -94,14 +97,14 @@ class Pace:
     def owner_left(self, now: float, *, waiting: bool) -> None:
         """Ask for the broker soon if a standby is `waiting`, and again if a call is under way."""
         self._owner_left = True
-        at_s = now + self._rng.uniform(0, _OWNER_LEFT_WITHIN_S)
+        at_s = now + self._rng.uniform(*_AFTER_OWNER_S)
         if waiting:
             self.write_at_s = min(self.write_at_s, at_s)
 
     def refused(self, now: float, free_in_s: float = NEVER) -> None:
         """Ask for the broker again as a standby: soon, or when it is free if that is sooner."""
         if self._owner_left:
-            self.write_at_s = now + self._rng.uniform(0, _OWNER_LEFT_WITHIN_S)
+            self.write_at_s = now + self._rng.uniform(*_AFTER_OWNER_S)
             return
         look_s = self._look_s * self._rng.uniform(1, 1 + _JITTER)
         self.write_at_s = now + min(look_s, free_in_s + self._rng.uniform(*_AFTER_LEASE_S))

@@ -32,7 +32,7 @@ from sharedroutes.registry import (
     BrokerWithdrawn,
     StoreRefused,
 )
-from sharedroutes.remoting.broker.probing import BrokerUp
+from sharedroutes.remoting.broker.probing import BrokerGone, BrokerUp
 from tests.broker_agent.desk import (
     BROKER,
     CHANGED,
@@ -322,15 +322,23 @@ def test_an_agent_that_stops_does_not_wait_for_the_broker_of_another_address(des
 def test_a_standby_looks_at_once_when_the_owner_leaves(standby: Desk) -> None:
     assert standby.waited_s() > 0.9
     standby.send(OwnerLeft())
-    assert standby.waited_s() <= 0.02
+    assert standby.waited_s() <= 0.03
     assert standby.planner.is_standby
     assert standby.wait() == REGISTER
+
+
+def test_a_standby_does_not_bring_a_broker_back_that_ended_a_moment_after_its_fronts_said_so(
+    standby: Desk,
+) -> None:
+    standby.send(OwnerLeft())
+    assert standby.waited_s() >= 0.01
+    assert standby.send(BrokerGone("closed")) is None
 
 
 def test_a_standby_looks_once_more_when_the_owner_leaves_during_its_look(standby: Desk) -> None:
     standby.wait()
     standby.send(OwnerLeft(), refused())
-    assert standby.waited_s() <= 0.02
+    assert standby.waited_s() <= 0.03
     standby.wait()
     standby.send(refused())
     assert standby.waited_s() > 0.9
