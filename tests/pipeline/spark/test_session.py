@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
-import pytest
-from py4j.protocol import REFLECTION_COMMAND_NAME
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from sharedroutes.pipeline.session import SessionConfig
 
@@ -20,26 +16,6 @@ def test_the_workers_run_the_interpreter_of_this_process(spark: SparkSession) ->
 
 def test_times_are_utc(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-
-
-def test_spark_is_asked_once_what_its_functions_are(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    F.greatest(F.col("a"), F.lit(1))
-    context: Any = spark.sparkContext
-    java = context._gateway._gateway_client
-    send = java.send_command
-    asked: list[str] = []
-
-    def noted(command: str, *more: object) -> str:
-        asked.append(command)
-        answer: str = send(command, *more)
-        return answer
-
-    monkeypatch.setattr(java, "send_command", noted)
-    F.greatest(F.col("b"), F.lit(2))
-    assert asked
-    assert not [command for command in asked if command.startswith(REFLECTION_COMMAND_NAME)]
 
 
 def test_a_setting_of_the_caller_goes_before_all_others() -> None:
