@@ -75,18 +75,18 @@ def failure(error: BaseException, job: str, kind: type[PipelineError] = Pipeline
     text = str(error)
     if ours in _AS_THEY_ARE:
         return _AS_THEY_ARE[ours](reason)
-    full = next((sign for sign in _DISK_FULL if sign in text), None)
-    if full is not None:
+    if full := next((sign for sign in _DISK_FULL if sign in text), None):
         return kind(f"{job} could not write: {full}; make room and start it again")
-    lacking = _MODULE.search(text)
-    if lacking is not None:
+    if lacking := _MODULE.search(text):
         return kind(
             f"{job} failed: Python has no {lacking[1]} where Spark runs it: install the extra spark there"
         )
-    path = missing_path(error)
-    if path is not None:
+    if path := missing_path(error):
         return kind(f"{job} failed: there is nothing at {path}")
-    return kind(f"{job} failed: {reason or _cause(text) or repr(error)}")
+    found = kind(f"{job} failed: {reason or _cause(text) or repr(error)}")
+    if not reason:
+        found.add_note("Spark's own log says more: a command keeps it with --spark-log FILE")
+    return found
 
 
 def _ours(error: BaseException) -> tuple[str, str]:
@@ -101,4 +101,4 @@ def _ours(error: BaseException) -> tuple[str, str]:
 def _cause(text: str) -> str:
     """Return what Java says was the cause of it all, or else the first line."""
     causes = _CAUSE.findall(text)
-    return (causes[-1] if causes else text.strip().partition("\n")[0])[:_LONGEST]
+    return (causes[-1] if causes else text.strip().partition("\n")[0])[:_LONGEST].rstrip(".")

@@ -29,7 +29,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = {page.name: page.read_text(encoding="utf-8") for page in pipeline_docs.pages()}
 PAGE: Final = "\n".join(PAGES.values())
 RECORDER: Final = page("client/samples.md")
-SPARK: Final = ("--conf", "--driver-memory", "--master")
+SPARK: Final = ("--conf", "--driver-memory", "--master", "--spark-log")
 """What a report tells of besides answers."""
 
 

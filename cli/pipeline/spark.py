@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import signal
 import sys
 import threading
@@ -26,6 +27,7 @@ from ...registry import RegistryError
 P = ParamSpec("P")
 
 _LOG: Final = logging.getLogger("sharedroutes.pipeline")
+_STDERR: Final = 2
 
 _OPTIONS: Final = (
     click.option(
@@ -44,10 +46,16 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--conf",
-        "settings",
         multiple=True,
         metavar="KEY=VALUE",
         help="A setting of Spark; can be given several times.",
+    ),
+    click.option(
+        "--spark-log",
+        "log",
+        default=os.devnull,
+        metavar="FILE",
+        help="Where Java, Spark and its workers log; - is standard error.  [default: nowhere]",
     ),
 )
 
@@ -82,36 +90,53 @@ def with_spark(
 
     @functools.wraps(command)
     def run(
-        master: str, driver_memory: str, settings: tuple[str, ...], *args: P.args, **kwargs: P.kwargs
+        master: str, driver_memory: str, conf: tuple[str, ...], log: str, *args: P.args, **kwargs: P.kwargs
     ) -> None:
         config = SessionConfig(
-            master=master, driver_memory=driver_memory, settings={**defaults, **_parsed(settings)}
+            master=master, driver_memory=driver_memory, settings={**defaults, **_parsed(conf)}
         )
         with _told(click.get_current_context()), _warned(), ExitStack() as stack:
-            command(lambda: _started(stack, config), *args, **kwargs)
+            command(lambda: _started(stack, config, log), *args, **kwargs)
 
     for option in reversed(_OPTIONS):
         run = option(run)
     return run
 
 
-def _started(stack: ExitStack, config: SessionConfig) -> SparkSession:
+def _started(stack: ExitStack, config: SessionConfig, log: str) -> SparkSession:
     """Start Spark so that a SIGTERM to the whole process group, as of `timeout`, is left to this process.
 
     Java ignores what was ignored when it began (JDK, Runtime.addShutdownHook); it ends with this process.
     """
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        return stack.enter_context(running(config))
+        with _standard_error(log):
+            return stack.enter_context(running(config))
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _standard_error(log: str) -> Iterator[None]:
+    """Give processes that begin meanwhile a file as standard error: Java cannot be told to be silent."""
+    try:
+        given = os.dup(_STDERR) if log == "-" else os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise WrongOption(f"--spark-log: {log} cannot be written: {error.strerror}") from error
+    ours = os.dup(_STDERR)
+    os.dup2(given, _STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(ours, _STDERR)
+        os.close(ours)
+        os.close(given)
 
 
 @contextmanager
 def _warned() -> Iterator[None]:
     """Print the pipeline's warnings, which a program of one's own gets through logging."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
     _LOG.addHandler(handler)
     try:
@@ -129,7 +154,7 @@ def _told(context: click.Context) -> Iterator[None]:
         flag = _flag(context, error.option)
         raise WrongOption(f"{flag}: {error.what}" if flag else str(error)) from error
     except (PySparkException, Py4JError) as error:
-        raise click.ClickException(str(failure(error, f"pipeline {context.info_name}"))) from error
+        raise click.ClickException(_in_a_line(failure(error, f"pipeline {context.info_name}"))) from error
     except (PipelineError, RegistryError, OSError) as error:
         raise click.ClickException(_in_a_line(error)) from error
 
@@ -170,13 +195,10 @@ def _in_a_line(error: Exception) -> str:
 
 
 def _parsed(settings: tuple[str, ...]) -> dict[str, str]:
-    found = {}
     for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
+        if "=" not in setting:
             raise click.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--conf")
-        found[name] = value
-    return found
+    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
 
 
 def say(text: str) -> None:
@@ -200,4 +222,3 @@ def stopping() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        sys.stderr.flush()

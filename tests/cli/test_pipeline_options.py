@@ -28,7 +28,7 @@ def commands_of(group: click.Group) -> Iterator[tuple[str, ...]]:
 def test_every_command_has_a_help_with_what_it_shares_with_the_others(words: tuple[str, ...]) -> None:
     code, text = run(*words, "--help")
     assert code == 0
-    assert all(option in text for option in ("--master", "--driver-memory", "--conf"))
+    assert all(option in text for option in ("--master", "--driver-memory", "--conf", "--spark-log"))
 
 
 def test_the_forms_of_a_load_are_called_as_they_are_documented() -> None:
