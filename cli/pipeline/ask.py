@@ -20,19 +20,25 @@ from ..questions import Make, commands, named, not_known, print_answer
 from ..root import Group
 from .spark import Start, about, changes_option, check_changes, namespace_option, say, with_spark
 
+_limit_option = click.option(
+    "--limit", type=click.IntRange(1), default=10_000, show_default=True, help="Most rows that are printed."
+)
+
 
 def _ask(make: Make) -> Callable[..., None]:
     @changes_option
     @click.option(
         "--routes",
+        default="",
         metavar="URL|PATH",
         help="The routes now, for what no change names: the store's URL, or a snapshot in Parquet.",
     )
     @namespace_option
+    @_limit_option
     @output_option
     @with_spark
     def run(
-        start: Start, /, *, history: str, routes: str | None, namespace: str, output: str, **given: Any
+        start: Start, /, *, history: str, routes: str, namespace: str, limit: int, output: str, **given: Any
     ) -> None:
         question = make(time.time_ns() // 1_000_000, **given)
         if routes:
@@ -46,7 +52,10 @@ def _ask(make: Make) -> Callable[..., None]:
             with about("--routes"):
                 there = read_routes(spark, routes, namespace)
         problems = [*_out_of_reach(question, changes)]
-        rows = ask_changes(question, changes, there).collect()
+        rows = ask_changes(question, changes, there).take(limit + 1)
+        if len(rows) > limit:
+            problems.append(f"there are more rows than {limit:,}, the first of which these are: --limit N")
+            rows.pop()
         unknown = [*_unknown(question, rows, changes, there)]
         columns = [Column(*column[:3]) for column in table_of(question).columns]
         if rows or not unknown or output != "table":

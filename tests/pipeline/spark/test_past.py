@@ -138,6 +138,10 @@ def test_the_command_asks_what_was_kept_and_says_how_far_that_reaches(
     nobody = run("ask", "history", "broker", "nobody", "--changes", tmp_path, "--output", "json")
     assert (nobody.status, json.loads(nobody.out)) == (1, [])
     assert "nothing is known of a broker 'nobody'" in nobody.err
+    limited = ("--limit", 2, "--output", "json")
+    first = run("ask", "history", "topic", "orders", "--changes", tmp_path, *limited)
+    assert (first.status, [row["change"] for row in json.loads(first.out)]) == (1, ["topics", "up"])
+    assert first.err == "Error: there are more rows than 2, the first of which these are: --limit N\n"
     late = run("ask", "table", "--at", "now", "--changes", tmp_path)
     assert (late.status, late.out.split()[-1]) == (0, "away")
     assert "the history of sharedroutes ends at 20" in late.err
