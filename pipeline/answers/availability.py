@@ -71,8 +71,8 @@ def topic_outages(seen: Seen, sessions: DataFrame, *, fewer_than: int = 1) -> Da
     # A million topics share few sets of brokers: what happened to a set is worked out once for all of them.
     members = _members(seen.placed, seen.held, silent)
     in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
-    silences = members.join(silent, ["registry", "broker"]).where(in_time)
-    low = _with_silent(_low_times(silences, fewer_than), members, silences)
+    silences = seen.keep("silences", members.join(silent, ["registry", "broker"]).where(in_time))
+    low = _with_silent(seen.keep("low", _low_times(silences, fewer_than)), silences)
     return seen.shaped(_since(_of_topics(seen.placed, low), seen.from_ms), TOPIC_OUTAGES)
 
 
@@ -170,9 +170,10 @@ def _low_times(silences: DataFrame, fewer_than: int) -> DataFrame:
     )
 
 
-def _with_silent(low: DataFrame, members: DataFrame, silences: DataFrame) -> DataFrame:
+def _with_silent(low: DataFrame, silences: DataFrame) -> DataFrame:
     """Add to low times which brokers of the set took no messages already when each began, and why."""
-    asked = low.select(*SET, F.col("low_from_ms").alias("ms")).join(members.select(*SET, "broker"), [*SET])
+    members = silences.select(*SET, "broker").distinct()
+    asked = low.select(*SET, F.col("low_from_ms").alias("ms")).join(members, [*SET])
     fall = F.struct("to_ms", "cause").alias("fall")
     falls = silences.select(*SET, "broker", F.col("from_ms").alias("ms"), fall)
     # Who falls just then stands behind the question.
