@@ -39,7 +39,7 @@ _LISTS: Final = ("added", "changed", "removed")
 _IN_ORDER: Final = ("registry", "of", "ms", "seq")
 _LIKE: Final = 10
 _AT_HAND: Final = 10_000
-"""So many changes are looked at in this process: Spark's would take longer to begin."""
+"""So many changes, and rows of routes, are looked at in this process: Spark's would take longer to begin."""
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -56,11 +56,11 @@ def ask(
     """Return the answer of CHANGES (or the stored ones) to a question, in the order of each registry.
 
     With ROUTES of the end, what no change names is known, too. Changes that were lost are passed over. Up to
-    `at_hand` changes are brought to this process and looked at here.
+    `at_hand` changes, and rows of ROUTES, are brought to this process and looked at here.
     """
     told = readable(changes).where(F.col("kind") != GAP)
     now, table = None if routes is None else readable(routes), table_of(question)
-    if told.limit(at_hand + 1).count() <= at_hand:
+    if all(frame.limit(at_hand + 1).count() <= at_hand for frame in (told, now) if frame is not None):
         parts = sorted(_parts(told, now, by_broker=False).collect(), key=itemgetter(*_IN_ORDER))
         found = _rows(question.rows, parts, has_now=now is not None)
         rows = [dict(zip(table.names, row, strict=True)) for row in found]

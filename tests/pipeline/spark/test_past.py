@@ -110,6 +110,15 @@ def test_one_core_answers_both(
     assert [_plain(row) for row in ask(question, changes, routes_then).collect()] == expected
 
 
+def test_long_routes_are_not_brought_to_this_process(
+    changes: DataFrame, routes: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question, one = TableAt(at_ms=AT_MS), changes.limit(1)
+    for routes_then, is_here in ((None, True), (routes.limit(1), True), (routes, False)):
+        ask(question, one, routes_then, at_hand=1).explain()
+        assert ("LocalTableScan" in capsys.readouterr().out) is is_here
+
+
 def _plain(row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in row)
 
