@@ -35,6 +35,9 @@ _STEP_MS: Final = 250
 _TURNS: Final = 20
 """Changes of a broker from one up to the next: up, its topics again and again, and at last down."""
 
+_LIFTED_EVERY: Final = 500
+"""One in so many changes is an operator's, who gives a write permission back."""
+
 _TOGETHER: Final = 10
 """One in so many pairs of brokers goes down at once; the others take turns."""
 
@@ -142,7 +145,8 @@ def _changes(spark: SparkSession, size: Size) -> DataFrame:
     ms = _START_MS + number * _STEP_MS
     is_up, is_down = step == 0, step == _TURNS - 1
     is_expired = is_down & (_hash("expired", number) % 2 == 0)
-    what = F.when(is_up, "up").when(is_down, "down").otherwise("topics")
+    is_lifted = number % _LIFTED_EVERY == _LIFTED_EVERY - 1
+    what = F.when(is_up, "up").when(is_down, "down").when(is_lifted, "lifted").otherwise("topics")
     no_names = F.array().cast("array<string>")  # no column is made before there is a session
     names = F.when(what == "topics", _topics(turn, pair, size)).otherwise(no_names)
     values = {

@@ -119,7 +119,7 @@ def test_it_is_the_same_without_javascript(stage: Stage, tmp_path: Path) -> None
             browser.get(address)
             assert "read anew every 10 seconds" in says(browser, "live")
             for anchor, text in (("topics", "orders"), ("changes", "mails"), ("feed", "kept")):
-                assert text in says(browser, anchor)
+                until_says(browser, anchor, text)  # by then it was read anew
             field = browser.find_element(By.ID, "q")
             field.send_keys("broker-b", Keys.ENTER)
             wait_until(
