@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
+
+from pyspark.sql import functions as F
 
 from .catalogue import ANSWERS, Working, asked
 from .history import History, check_times
@@ -45,9 +46,11 @@ def write_report(
     comes last. Raises BadOption before all that when nothing can be written there, or the history has nothing
     in the time that is asked for.
     """
-    output = Output(history.changes.sparkSession, out)
+    spark = history.changes.sparkSession
+    output = Output(spark, out)
     output.check()
-    history = history.observed(time.time_ns() // 1_000_000)
+    ((now_ms,),) = spark.range(1).select(F.unix_millis(F.current_timestamp())).collect()
+    history = history.observed(now_ms)
     found: dict[str, Found] = {}
     with closing(Working(history, output.keep)) as work:
         for answer in asked(history):
