@@ -8,9 +8,9 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...registry.model import FORGOTTEN, MASTER_ID, ChangeKind
+from ...registry.model import MASTER_ID, ChangeKind
 from ..tables import table
-from .frames import each_of, eras, in_runs, readable, shaped
+from .frames import each_of, eras, in_runs, is_forgotten, no_names, readable, shaped
 from .holdings import SET, TOPIC, Seen, topic_hash
 
 _MINUTE_MS: Final = 60_000
@@ -96,9 +96,8 @@ def wiped(seen: Seen) -> DataFrame:
     Who is lifted first was wiped before what is known.
     """
     kind = F.col("kind")
-    is_forgotten = (kind == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
     told = readable(seen.changes, seen.until_ms).where(
-        kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED) | is_forgotten
+        kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED) | is_forgotten()
     )
     of_broker = Window.partitionBy("registry", "broker", "era").orderBy("ms", "seq")
     begins = kind == ChangeKind.WIPED
@@ -194,9 +193,8 @@ def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
     is_cut = F.col("low_from_ms") < F.col("from_ms")
     # A topic that leaves its brokers has no outage any more.
     has_left = F.col("is_over") & (F.col("to_ms") <= F.col("low_to_ms"))
-    nobody = F.array().cast("array<string>")
     fell = F.when(is_cut, F.transform("started", lambda one: F.concat_ws(" ", one["broker"], one["cause"])))
-    silent = F.concat(F.coalesce("silent", nobody), F.coalesce(fell, nobody))
+    silent = F.concat(F.coalesce("silent", no_names()), F.coalesce(fell, no_names()))
     pieces = (
         placed.join(low, [*SET])
         .where((F.col("low_from_ms") < F.col("to_ms")) & (F.col("low_to_ms") > F.col("from_ms")))

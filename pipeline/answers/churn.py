@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ...registry.model import FORGOTTEN, ChangeKind
 from ..schemas import GAP
 from ..tables import table
-from .frames import brokers_of, in_runs, readable, shaped, who
+from .frames import brokers_of, in_runs, is_forgotten, no_names, readable, shaped, who
 from .holdings import TOPIC, Seen
 
 _HOUR_MS: Final = 3_600_000
@@ -77,14 +77,14 @@ def churn(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
 
 def operations(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     """Return OPERATIONS of the changes up to `until_ms`: what only operators do."""
-    kind, is_forgotten = F.col("kind"), (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
+    kind = F.col("kind")
     of_operators = kind.isin(ChangeKind.WIPED, ChangeKind.LIFTED, ChangeKind.DELETED, ChangeKind.SETTINGS)
-    told = readable(changes, until_ms).where(of_operators | is_forgotten)
+    told = readable(changes, until_ms).where(of_operators | is_forgotten())
     columns = {
         "at_ms": F.col("ms"),
-        "did": F.when(is_forgotten, FORGOTTEN).otherwise(kind),
+        "did": F.when(is_forgotten(), FORGOTTEN).otherwise(kind),
         "brokers": brokers_of(),
-        "topics": F.coalesce("removed", F.array().cast("array<string>")),
+        "topics": F.coalesce("removed", no_names()),
         "by": who(),
     }
     return shaped(told.withColumns(columns), OPERATIONS)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ...registry.checks import REPLY_TOPIC, SYSTEM_PREFIX, SYSTEM_TOPICS
 from ...registry.codec import OF_NO_TABLE
-from ...registry.model import ChangeKind
+from ...registry.model import FORGOTTEN, ChangeKind
 from ..schemas import GAP
 from ..tables import Table
 
@@ -46,11 +46,20 @@ def readable(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     return changes if until_ms is None else changes.where(F.col("ms") <= until_ms)
 
 
+def no_names() -> Column:
+    """Return an empty list of names."""
+    return F.array().cast("array<string>")
+
+
+def is_forgotten() -> Column:
+    """Whether a change tells that an operator has forgotten a broker."""
+    return (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
+
+
 def brokers_of() -> Column:
     """Return the brokers that a change is about; none = it is about no table."""
-    nobody = F.array().cast("array<string>")
-    of_operator = F.when(F.col("kind") == ChangeKind.DELETED, F.coalesce("brokers", nobody))
-    return of_operator.when(F.col("kind").isin(*OF_NO_TABLE), nobody).otherwise(F.array("broker"))
+    of_operator = F.when(F.col("kind") == ChangeKind.DELETED, F.coalesce("brokers", no_names()))
+    return of_operator.when(F.col("kind").isin(*OF_NO_TABLE), no_names()).otherwise(F.array("broker"))
 
 
 def who() -> Column:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ...registry.model import EXPIRED, FORGOTTEN, ChangeKind
 from ..tables import table
-from .frames import covered, eras, readable, shaped, who
+from .frames import covered, eras, is_forgotten, readable, shaped, who
 
 GONE: Final = "broker gone"
 """The reason of the down with which an agent takes a broker out that it no longer finds."""
@@ -62,18 +62,17 @@ def broker_sessions(
 def _events(changes: DataFrame, until_ms: int | None, span: DataFrame) -> DataFrame:
     """Return every up and down of a replica, with the next time that its broker was forgotten."""
     told = readable(changes, until_ms).where(F.col("kind").isin(ChangeKind.UP, ChangeKind.DOWN))
-    is_forgotten = (F.col("kind") == ChangeKind.DOWN) & (F.col("reason") == FORGOTTEN)
     # Backwards, because Spark works out a frame that ends with the partition anew for each of its rows.
     later = (
         Window.partitionBy("registry", "broker", "era")
         .orderBy(F.desc("ms"), F.desc("seq"))
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    mark = F.when(is_forgotten, F.struct("ms", "seq", "change_id", "by"))
+    mark = F.when(is_forgotten(), F.struct("ms", "seq", "change_id", "by"))
     return (
         eras(told.withColumn("by", who()), span)
         .withColumn("forgotten", F.last(mark, ignorenulls=True).over(later))
-        .where(~is_forgotten)
+        .where(~is_forgotten())
     )
 
 
@@ -142,7 +141,7 @@ def _ended() -> Expression:
 
 def _times(sessions: DataFrame) -> DataFrame:
     """Add when each session ended, and until when the replica was away after it."""
-    is_forgotten = F.col("ended") == FORGOTTEN
+    was_forgotten = F.col("ended") == FORGOTTEN
     lease_ended_ms = F.when(F.col("ended") == "expired", F.col("end.lease_ended_ms"))
     ended, forgot = (
         F.struct(*(f"{whose}.{name}" for name in ("ms", "change_id", "by"))) for whose in ("end", "forgotten")
@@ -154,11 +153,11 @@ def _times(sessions: DataFrame) -> DataFrame:
     is_before = F.col("forgotten").isNull() | (F.col("next_up") < F.struct("forgotten.ms", "forgotten.seq"))
     return (
         sessions.withColumn("lease_ended_ms", lease_ended_ms)
-        .withColumn("told", F.when(is_forgotten, forgot).otherwise(ended))
+        .withColumn("told", F.when(was_forgotten, forgot).otherwise(ended))
         .withColumns(
             {"told_ms": F.col("told.ms"), "end_id": F.col("told.change_id"), "ended_by": F.col("told.by")}
         )
-        .withColumn("reason", F.when(is_forgotten, F.lit(FORGOTTEN)).otherwise(F.col("reason")))
+        .withColumn("reason", F.when(was_forgotten, F.lit(FORGOTTEN)).otherwise(F.col("reason")))
         .withColumn("end_ms", F.greatest("begin_ms", end_ms))
         .withColumn("lease_ttl_ms", F.coalesce("end.before.lease_ttl_ms", "lease_ttl_ms"))
         .withColumn("away_until_ms", until_ms)

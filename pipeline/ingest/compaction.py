@@ -122,7 +122,7 @@ def _drop(files: HadoopFiles, config: CompactConfig, newest: Entry, summary: Com
     kept_days = timedelta(days=config.keep_days - 1)
     first_kept = (date.fromisoformat(newest.newest_day) - kept_days).isoformat()
     for table in TABLES:
-        for day in folder_value(files.names(join(config.out, table)), "day"):
+        for day in _days(files, config.out, table):
             if day < first_kept:
                 drop_day(files, config.out, table, day)
                 summary.dropped.append(f"{table}/{day}")
@@ -140,7 +140,7 @@ class _Compaction:
     def days(self) -> Iterable[DayCompacted]:
         """Compact day by day."""
         for table in TABLES:
-            for day in folder_value(self.files.names(join(self.config.out, table)), "day"):
+            for day in _days(self.files, self.config.out, table):
                 if day < self.newest.newest_day:
                     yield from self._day(table, day)
 
@@ -208,3 +208,14 @@ def _counts(rows: DataFrame, key: list[str]) -> tuple[int, int]:
     if found is None:
         raise PipelineError("Spark counted nothing")
     return int(found["rows"] or 0), int(found["distinct"])
+
+
+def _days(files: HadoopFiles, out: str, table: str) -> list[str]:
+    return [day for day in folder_value(files.names(join(out, table)), "day") if _is_day(day)]
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

@@ -208,10 +208,10 @@ def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) ->
         return  # all of it was moved before, and a compaction may have taken it further
     if not found & wanted:
         files.delete(target)  # of the same batch, when its entry was lost
-        with suppress(PipelineError):
+        try:
             files.rename(source, target)
-            return
-        files.rename(source, target)  # a compaction took the folder of the day away, and does so only once
+        except PipelineError:  # a compaction took the folder of the day away, and does so only once
+            files.rename(source, target)
         return
     for name in sorted(found - wanted):
         files.delete(join(target, name))
@@ -220,7 +220,8 @@ def place(files: HadoopFiles, source: str, target: str, names: Iterable[str]) ->
         if name in found and files.size(there) >= files.size(here):
             files.delete(here)
             continue
-        files.delete(there)
+        if name in found:
+            files.delete(there)
         files.rename(here, there)
 
 

@@ -53,6 +53,10 @@ class Options:
             raise self.bad(name, f"{text!r} is none of {', '.join(allowed)}")
         return text.lower()
 
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return an option that is true or false; raises BadOption."""
+        return self.choice(name, *("true", "false") if default else ("false", "true")) == "true"
+
     def bad(self, name: str, what: str) -> BadOption:
         """Return the error that the option has no sensible value."""
         return BadOption(f"{self._source}: option {name}: {what}", option=name, what=what)

@@ -77,7 +77,7 @@ class RoutesSource(DataSource):
             parts=options.number("partitions", 0, low=0, high=MOST_PARTITIONS),
             brokers=frozenset(filter(None, map(str.strip, options.text("brokers").split(",")))),
             fail_on_problem=options.choice("onProblem", "mark", "fail") == "fail",
-            stale=options.choice("stale", "false", "true") == "true",
+            stale=options.flag("stale", default=False),
         )
 
 
@@ -85,10 +85,10 @@ def _rules_of(options: Options) -> Rules:
     """Return what a load may do; raises BadOption."""
     return Rules(
         touch_live=options.choice("onLive", "refuse", "write") == "write",
-        remove_others=options.choice("removeOthers", "false", "true") == "true",
+        remove_others=options.flag("removeOthers", default=False),
         max_entries_per_second=options.number("maxEntriesPerSecond", 0, low=0),
         cluster=options.text("cluster", Rules().cluster),
-        dry_run=options.choice("dryRun", "false", "true") == "true",
+        dry_run=options.flag("dryRun", default=False),
     )
 
 

@@ -41,6 +41,13 @@ def test_the_first_choice_is_the_default_and_others_are_refused() -> None:
         options(onLoss="ignore").choice("onLoss", "fail", "mark")
 
 
+def test_a_flag_is_true_or_false() -> None:
+    assert options().flag("follow", default=True)
+    assert not options(follow="False").flag("follow", default=True)
+    with pytest.raises(BadOption, match=r"option follow: 'yes'"):
+        options(follow="yes").flag("follow", default=False)
+
+
 def test_without_registries_there_is_one_by_url_and_namespace() -> None:
     found = registries_of(of_registries(url="redis://h:1", namespace="blue"))
     assert found == (Registry("blue", "redis://h:1", "blue"),)

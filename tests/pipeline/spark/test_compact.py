@@ -158,6 +158,15 @@ def test_the_days_to_keep_are_counted_from_the_newest_change(spark: SparkSession
     assert batches(out, "quarantine") == {}
 
 
+def test_a_folder_that_is_of_no_day_stays_however_old_its_name_looks(spark: SparkSession, out: str) -> None:
+    file = Path(out, "changes", "day=0000-copy", "notes")
+    file.parent.mkdir()
+    file.write_text("somebody's")
+    done = compact(spark, CompactConfig(out=out, keep_days=2))
+    assert done.dropped == [f"changes/{FIRST}", f"quarantine/{FIRST}"]
+    assert file.read_text() == "somebody's"
+
+
 def test_a_folder_that_is_no_output_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="holds nothing that was ingested"):
         compact(spark, CompactConfig(out=str(tmp_path)))
