@@ -74,7 +74,10 @@ def follower_is_late(events: Events, rng: Random) -> Events | None:
 def shortened(events: Events, rng: Random) -> Events:
     """Let a lease end before fronts vouch for the broker no more."""
     look = rng.choice([event for event in events if isinstance(event, Lease) and event.left_ms])
-    return [replace(event, vouched_ms=2 * look.left_ms) if event is look else event for event in events]
+    return [
+        replace(event, vouched_ms=look.left_ms + BOUNDS.lease_ms) if event is look else event
+        for event in events
+    ]
 
 
 def held_alive(events: Events, rng: Random) -> Events | None:
@@ -86,6 +89,12 @@ def held_alive(events: Events, rng: Random) -> Events | None:
         for route in past.of(Route)
         if route.who in CLIENTS and route.brokers and route.at_us > events[0].at_us + since_us
         if not past.faults_in(route.at_us - since_us, route.at_us)
+        if any(
+            tenure.from_us <= route.at_us - since_us and tenure.seen_us >= route.at_us
+            for replica in route.brokers
+            for tenure in past.tenures[replica[:2]]
+            if tenure.replica == replica
+        )
     ]
     if not found:
         return None

@@ -54,6 +54,11 @@ def test_a_slow_start_is_no_violation_since_nothing_is_true_before_everything_wo
     assert check([*events[:works], *late]).verdicts["d"].violations == []
 
 
+def test_a_topic_that_a_broker_has_already_is_not_new_after_a_crash() -> None:
+    again = [("new topic", "broker-a"), ("crash", "broker-a"), ("new topic", "broker-a")]
+    assert check(told(again).events).caught_by == ""
+
+
 @pytest.mark.parametrize("name", ALTERATIONS)
 def test_each_alteration_is_noticed_by_the_rule_that_owns_it(name: str) -> None:
     rule, alter = ALTERATIONS[name]
@@ -79,6 +84,27 @@ def test_in_any_history_what_is_right_passes_and_what_was_altered_is_noticed(
     rule, alter = ALTERATIONS[name]
     events = alter(story.events, Random(seed))
     assume(events is not None)
+    assert events is not None
+    assert rule in check(events).caught_by
+
+
+@pytest.mark.parametrize(
+    ("steps", "name", "seed"),
+    [
+        ([("take over", "broker-a")], "a client holds back what lives", 0),
+        ([("new topic", "broker-a")], "a client holds back what lives", 6),
+        (
+            [("drain", "broker-a"), ("corrupt", "broker-b"), ("crash", "broker-a")],
+            "a lease is shorter than fronts vouch for",
+            341,
+        ),
+    ],
+)
+def test_each_history_in_which_an_alteration_was_none_is_altered_now(
+    steps: list[tuple[str, str]], name: str, seed: int
+) -> None:
+    rule, alter = ALTERATIONS[name]
+    events = alter(told(steps).events, Random(seed))
     assert events is not None
     assert rule in check(events).caught_by
 
