@@ -133,7 +133,7 @@ class Registrar:
         await asyncio.gather(*(self._restore_one(*one) for one in self._sessions.connected()))
 
     def _turn(self, broker: Broker) -> asyncio.Lock:
-        """Return the lock of a replica: its old table is not restored while it registers another."""
+        """Return the lock of a replica: it is not restored while it registers another table, or has left."""
         return self._turns.setdefault((broker.broker_name, broker.broker_id), asyncio.Lock())
 
     async def _restore_one(self, number: int, broker: Broker) -> None:
@@ -175,11 +175,13 @@ class Registrar:
         header.number(request, "brokerId")
         named = header.broker_of(request, MASTER_ID)
         broker_id = await self._id_at(named.broker_name, named.address)
-        ended = broker_id is not None and await self._sessions.farewell(
-            connection, replace(named, broker_id=broker_id), config
-        )
-        if ended:
-            await self._settled()
+        if broker_id is None:  # the store has lost it, perhaps
+            broker_id = self._sessions.id_at(connection, named.broker_name, named.address)
+        if broker_id is not None:
+            broker = replace(named, broker_id=broker_id)
+            async with self._turn(broker):  # else it is registered anew meanwhile where the store had lost it
+                if await self._sessions.farewell(connection, broker, config):
+                    await self._settled()
         return response_to(request, ResponseCode.SUCCESS)
 
     async def heartbeat(self, request: RemotingCommand) -> RemotingCommand:
@@ -232,12 +234,12 @@ class Registrar:
         for _ in range(_TRIES):
             known = self._known.get((broker.broker_name, broker.broker_id))
             token, member = known.said.get(said.digest, _NEVER) if known is not None else _NEVER
-            found = await self._vouch(broker, number, member)
+            vouching = self._vouch(broker, number, member)
+            # Nothing is told of it: so what was written can be heard of at the same time.
+            found = (await asyncio.gather(vouching, self._settled()))[0] if done else await vouching
             if isinstance(found, Vouched) and (done or _is_known(broker, found, token)):
                 # What an agent has the say over is not read the next time.
                 self._known.setdefault((broker.broker_name, broker.broker_id), _Known(broker.address))
-                if done:
-                    await self._settled()
                 return found
             if isinstance(found, Claimed) and found.age_ms < _CLAIM_MS:
                 await asyncio.sleep(self._rng.uniform(*_MEANWHILE_S))

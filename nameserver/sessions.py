@@ -111,6 +111,13 @@ class Sessions:
         """Whether the replica has a session on the connection."""
         return (broker.broker_name, broker.broker_id) in self._of.get(number, {})
 
+    def id_at(self, connection: Connection, broker_name: str, address: str) -> int | None:
+        """Return the id of the replica of a group at an address that has a session on a connection."""
+        here = self._of.get(connection.number, {}).values()
+        return next(
+            (one.broker_id for one in here if (one.broker_name, one.address) == (broker_name, address)), None
+        )
+
     def holds(self, broker_name: str, broker_id: int) -> bool:
         """Whether the replica has a session on any connection here."""
         return any((broker_name, broker_id) in brokers for brokers in self._of.values())

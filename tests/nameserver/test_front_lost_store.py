@@ -115,6 +115,25 @@ async def test_a_change_of_one_topic_that_an_empty_store_hears_of_first_brings_t
         await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_broker_that_says_goodbye_while_it_is_brought_back_is_out(
+    own_server: EmbeddedServer, *, is_lost: bool
+) -> None:
+    async with running(own_server.url) as front:
+        for number in range(10):
+            broker = BrokerPeer()
+            await broker.register(front)
+            goodbye = broker.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, broker.fields)
+            if is_lost:
+                with redis.Redis.from_url(own_server.url) as admin:
+                    admin.flushall()
+            restoring = asyncio.create_task(front._registrar.restore())
+            await asyncio.sleep(number / 2_000)
+            await goodbye
+            await restoring
+            assert await Peer(front).route("orders") is None
+
+
 async def test_what_was_deleted_is_not_brought_back(own_server: EmbeddedServer) -> None:
     async with running(own_server.url) as one, running(own_server.url) as two:
         broker = BrokerPeer()
