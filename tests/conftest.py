@@ -59,7 +59,9 @@ LONG_S: Final = {
     "tests/pipeline/processes/test_submit.py": 80.0,
     "tests/demo/test_demo.py": 60.0,
     "tests/pipeline/processes/test_ingest_kills.py": 60.0,
-    "tests/pipeline/processes/test_ingest_s3.py": 100.0,
+    "tests/pipeline/processes/test_ingest_s3.py": 240.0,
+    "tests/pipeline/processes/test_kills.py": 240.0,
+    "tests/pipeline/processes/test_standard_error.py": 60.0,
     "tests/benchmarks/test_select.py": 40.0,
     "tests/nameserver/test_process.py": 60.0,
     "tests/broker_agent/test_process.py": 40.0,
@@ -103,6 +105,7 @@ _IMPORTS_SERVER: Final = re.compile(
 )
 
 _ONE_SERVER_ONLY: Final = {
+    "test_adapted": "makes clients of one server",
     "test_key_guard": "plants keys of other slots than the registry's",
     "test_reply_shapes": "plants keys of other slots than the registry's",
     "test_a_client_of_the_callers_stays_open": "makes a client of one server",
