@@ -52,7 +52,7 @@ _TIMES: Final = tuple(
 )
 """Columns in ms that hold times; all others in ms hold lengths, `..._after_ms` among them."""
 
-_SHARES: Final = ("availability", "share", "precision", "recall", "spent")
+_SHARES: Final = ("availability", "share", "spent")
 
 
 class Column(NamedTuple):

@@ -45,15 +45,7 @@ _SHOWN = 50
 @output_option
 @with_spark
 def load(
-    start: Start,
-    /,
-    *,
-    path: str,
-    form: str | None,
-    redis_url: str,
-    namespace: str,
-    output: str,
-    **given: Any,
+    start: Start, /, *, path: str, form: str | None, redis_url: str, namespace: str, output: str, **given: Any
 ) -> None:
     """Load the topic configurations in PATH: Parquet, CSV, JSON, topics.json files, or mqadmin's topicRoute.
 

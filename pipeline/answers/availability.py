@@ -72,8 +72,9 @@ def topic_outages(seen: Seen, sessions: DataFrame, *, fewer_than: int = 1) -> Da
     members = _members(seen.placed, seen.held, silent)
     in_time = (F.col("from_ms") < F.col("last_ms")) & (F.col("to_ms") > F.col("first_ms"))
     silences = seen.keep("silences", members.join(silent, ["registry", "broker"]).where(in_time))
-    low = _with_silent(seen.keep("low", _low_times(silences, fewer_than)), silences)
-    return seen.shaped(_since(_of_topics(seen.placed, low), seen.from_ms), TOPIC_OUTAGES)
+    low = seen.keep("low", _low_times(silences, fewer_than))
+    outages = _with_names(_of_topics(seen.placed, low), _with_silent(low, silences))
+    return seen.shaped(_since(outages, seen.from_ms), TOPIC_OUTAGES)
 
 
 def _silences(seen: Seen, sessions: DataFrame) -> DataFrame:
@@ -101,7 +102,7 @@ def wiped(seen: Seen) -> DataFrame:
     )
     of_broker = Window.partitionBy("registry", "broker", "era").orderBy("ms", "seq")
     begins = kind == ChangeKind.WIPED
-    return (
+    found = (
         eras(told, seen.span)
         .withColumn("before", F.lag("kind").over(of_broker))
         .withColumn("next_ms", F.lead("ms").over(of_broker))
@@ -115,6 +116,7 @@ def wiped(seen: Seen) -> DataFrame:
             (~begins | F.col("next_ms").isNotNull()).alias("over"),
         )
     )
+    return seen.keep("wiped", found)
 
 
 def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame:
@@ -143,13 +145,14 @@ def _members(placed: DataFrame, held: DataFrame, silent: DataFrame) -> DataFrame
 def _low_times(silences: DataFrame, fewer_than: int) -> DataFrame:
     """Return when a set had too few brokers that took messages, in pieces with the same number of them.
 
-    SET, low_from_ms, low_to_ms, left (that number), started (broker and cause of who fell silent then), over.
+    SET, size, low_from_ms, low_to_ms, left (that number), started (who fell silent then, and why), over.
     """
     unknown = F.lit(None)
     falls = {"ms": F.col("from_ms"), "step": F.lit(1), "who": F.struct("broker", "cause"), "over": unknown}
     rises = {"ms": F.col("to_ms"), "step": F.lit(-1), "who": unknown, "over": F.col("over")}
     moments = (
         silences.select(*SET, "size", each_of(falls, rises))
+        .repartition("set_a")  # once, for all that follows
         .groupBy(*SET, "ms")
         .agg(
             F.any_value("size").alias("size"),
@@ -165,14 +168,16 @@ def _low_times(silences: DataFrame, fewer_than: int) -> DataFrame:
         .withColumn("low_to_ms", F.lead("ms").over(in_order))
         .withColumn("over", F.lead("over").over(in_order))
         .where((F.col("left") < fewer_than) & (F.col("left") < F.col("size")))
-        .select(*SET, F.col("ms").alias("low_from_ms"), "low_to_ms", "left", "started", "over")
+        .select(*SET, "size", F.col("ms").alias("low_from_ms"), "low_to_ms", "left", "started", "over")
     )
 
 
 def _with_silent(low: DataFrame, silences: DataFrame) -> DataFrame:
     """Add to low times which brokers of the set took no messages already when each began, and why."""
-    members = silences.select(*SET, "broker").distinct()
-    asked = low.select(*SET, F.col("low_from_ms").alias("ms")).join(members, [*SET])
+    others = F.col("size") - F.col("left") > F.size("started")
+    pieces = low.where(others).select(*SET, F.col("low_from_ms").alias("ms"))
+    silences = silences.join(pieces.select(*SET).distinct(), [*SET], "left_semi")
+    asked = pieces.join(silences.select(*SET, "broker").distinct(), [*SET])
     fall = F.struct("to_ms", "cause").alias("fall")
     falls = silences.select(*SET, "broker", F.col("from_ms").alias("ms"), fall)
     # Who falls just then stands behind the question.
@@ -189,35 +194,41 @@ def _with_silent(low: DataFrame, silences: DataFrame) -> DataFrame:
 
 
 def _of_topics(placed: DataFrame, low: DataFrame) -> DataFrame:
-    """Return the outages of the topics that had a set of brokers while it was low."""
-    is_cut = F.col("low_from_ms") < F.col("from_ms")
+    """Return the outages of the topics that had a set of brokers while it was low, each with its first piece.
+
+    Numbers alone: there are many pieces, and Spark would sort them for anything longer.
+    """
     # A topic that leaves its brokers has no outage any more.
     has_left = F.col("is_over") & (F.col("to_ms") <= F.col("low_to_ms"))
-    fell = F.when(is_cut, F.transform("started", lambda one: F.concat_ws(" ", one["broker"], one["cause"])))
-    silent = F.concat(F.coalesce("silent", no_names()), F.coalesce(fell, no_names()))
     pieces = (
-        placed.join(low, [*SET])
+        placed.join(low.select(*SET, "low_from_ms", "low_to_ms", "left", "over"), [*SET])
         .where((F.col("low_from_ms") < F.col("to_ms")) & (F.col("low_to_ms") > F.col("from_ms")))
-        .withColumn("silent", silent)
-        .withColumn("started", F.when(is_cut, F.array()).otherwise(F.col("started")))
         .withColumn("is_born", (F.col("low_from_ms") <= F.col("from_ms")) & F.col("is_new"))
         .withColumn("over", F.col("over") | has_left)
         .withColumn("from_ms", F.greatest("from_ms", "low_from_ms"))
         .withColumn("to_ms", F.least("to_ms", "low_to_ms"))
     )
     runs = in_runs(pieces, TOPIC, "from_ms", "to_ms").groupBy(*TOPIC, "run")
+    of_first = ("is_born", "size", "set_a", "set_b", "low_from_ms")
     found = runs.agg(
-        F.min_by("is_born", "from_ms").alias("is_born"),
+        *(F.min_by(name, "from_ms").alias(name) for name in of_first),
         F.max("to_ms").alias("to_ms"),
         F.max_by("over", "to_ms").alias("over"),
-        F.min_by("size", "from_ms").alias("brokers"),
         F.min("left").alias("fewest"),
-        F.min_by("started", "from_ms").alias("started"),
-        F.sort_array(F.min_by("silent", "from_ms")).alias("silent"),
         F.min("from_ms").alias("from_ms"),
     )
+    return found.where(~F.col("is_born")).withColumnRenamed("size", "brokers")
+
+
+def _with_names(outages: DataFrame, low: DataFrame) -> DataFrame:
+    """Add to outages who began them, and who took no messages already."""
+    is_cut = F.col("low_from_ms") < F.col("from_ms")
+    fell = F.when(is_cut, F.transform("started", lambda one: F.concat_ws(" ", one["broker"], one["cause"])))
+    silent = F.concat(F.coalesce("silent", no_names()), F.coalesce(fell, no_names()))
+    started = F.when(is_cut, F.array()).otherwise(F.col("started"))
     return (
-        found.where(~F.col("is_born"))
+        outages.join(low.select(*SET, "low_from_ms", "started", "silent"), [*SET, "low_from_ms"])
+        .withColumns({"silent": F.sort_array(silent), "started": started})
         .withColumn("caused_by", F.sort_array("started.broker"))
         .withColumn("causes", F.sort_array(F.array_distinct("started.cause")))
     )

@@ -47,7 +47,6 @@ AVOIDANCE: Final = table("""
     avoided_after_ms bigint = avoided_ms - since_ms; null = none was seen
 """)
 
-
 CLIENTS: Final = table("""
     clients: a client, and what it met
     registry string: which registry, as in SAMPLES; null = not told
@@ -270,7 +269,7 @@ def avoidance(
     users = _used(watched.withColumn("slot", slots).join(to_it, ["broker", "slot"]).where(is_meant))
     told = attempts.select("of_registry", "client", "slot", "at_ms", "to_broker", "attempt", "position")
     seen = users.withColumn("slot", slots).join(told, ["client", "slot"]).where(is_meant)
-    return shaped(_turned_away(users, seen), AVOIDANCE)
+    return shaped(_turned_away(seen), AVOIDANCE)
 
 
 def _used(attempts: DataFrame) -> DataFrame:
@@ -288,21 +287,18 @@ def _used(attempts: DataFrame) -> DataFrame:
     )
 
 
-def _turned_away(users: DataFrame, seen: DataFrame) -> DataFrame:
-    """Add to the users what else they did after the end."""
+def _turned_away(seen: DataFrame) -> DataFrame:
+    """Return a row an end and client, with what else it did after the end, from all that it did around it."""
     at, is_other = F.col("at_ms"), F.col("to_broker") != F.col("broker")
     turned = is_other & (F.col("attempt") == 1) & (at > F.coalesce("last_attempt_ms", "since_ms"))
     knows = _place(F.col("position")) >= F.col("end_place")
-    later = (
-        seen.where((at > F.col("since_ms")) & (at < F.col("to_ms")))
-        .groupBy(*_KEY, "client")
-        .agg(
-            F.min(F.when(is_other, at)).alias("elsewhere_ms"),
-            F.min(F.when(turned, at)).alias("avoided_ms"),
-            F.min(F.when(knows, at)).alias("knew_ms"),
-        )
+    is_later = (at > F.col("since_ms")) & (at < F.col("to_ms"))
+    of_user = ("since_ms", "last_attempt_ms", "misdirected", "error_ms")
+    return seen.groupBy(*_KEY, "client", *of_user).agg(
+        F.min(F.when(is_later & is_other, at)).alias("elsewhere_ms"),
+        F.min(F.when(is_later & turned, at)).alias("avoided_ms"),
+        F.min(F.when(is_later & knows, at)).alias("knew_ms"),
     )
-    return users.join(later, [*_KEY, "client"], "left")
 
 
 def _place(change_id: Expression) -> Expression:

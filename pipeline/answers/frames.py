@@ -97,7 +97,7 @@ def with_system(topics: DataFrame, named: DataFrame) -> DataFrame:
 
 
 def covered(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
-    """Return a row a registry: since_ms, until_ms, and the gaps between them, in order.
+    """Return a row a registry: since_ms, until_ms, newest_ms, and the gaps between them, in order.
 
     A gap is `ms` and `seq` of the last change before it, and `after_ms` of the first one after it; until_ms,
     when there is none.
@@ -111,6 +111,7 @@ def covered(changes: DataFrame, until_ms: int | None = None) -> DataFrame:
     spans = told.groupBy("registry").agg(
         F.min(F.when(~is_gap, F.col("ms"))).alias("since_ms"),
         newest.alias("until_ms"),
+        F.max("ms").alias("newest_ms"),
         F.sort_array(F.collect_set(F.when(is_gap, gap))).alias("gaps"),
     )
     return (
@@ -158,7 +159,7 @@ def eras(rows: DataFrame, span: DataFrame) -> DataFrame:
         .withColumn("is_last", F.col("era") == F.size("gaps"))
         .withColumn("era_from_ms", F.get(F.concat(F.array("since_ms"), "gaps.after_ms"), F.col("era")))
         .withColumn("era_to_ms", F.get(F.concat("gaps.ms", F.array("until_ms")), F.col("era")))
-        .drop("gaps", "since_ms", "until_ms")
+        .drop("gaps", "since_ms", "until_ms", "newest_ms")
     )
 
 

@@ -57,8 +57,7 @@ class Seen:
         behind a gap says that it must have come or gone in there, it counts as held throughout that gap: it
         has come, and nobody has `seen` it come.
         """
-        found = _holdings(self.changes, self.span, self.routes, self.until_ms)
-        return self.keep("held", found)
+        return self.keep("held", _holdings(self.changes, self.span, self.routes, self.until_ms))
 
     @cached_property
     def placed(self) -> DataFrame:

@@ -97,19 +97,15 @@ def ladder_answer(
     is_bad = f.col("failed") | (f.col("latency_ms") >= objective.slow_ms)
     marked = weighed(samples).withColumn("is_bad", is_bad)
     bad = f.sum(f.when(is_bad, f.col("weight")).otherwise(0.0))
-    recorded, failures, *sums = marked.agg(
-        f.count("*"), f.count_if("failed"), f.sum("weight"), bad
-    ).collect()[0]
-    too_few = _too_few(recorded, failures, objective.least_failures)
+    sent, failures, *sums = marked.agg(f.count("*"), f.count_if("failed"), f.sum("weight"), bad).collect()[0]
+    too_few = _too_few(sent, failures, objective.least_failures)
     # RocketMQ's are replayed with the others: the attempts are sorted, and go through Python, once.
     tried = (*(() if too_few else candidates), *LADDERS.values())
     replayed = [*zip(tried, _replayed(marked, tried), strict=True)]
     named, best = dict(zip(LADDERS, replayed[-len(LADDERS) :], strict=True)), None
     if not too_few:
-        named = {
-            RECOMMENDED: max(replayed[: len(candidates)], key=lambda one: one[1].score(objective))
-        } | named
-        best = named[RECOMMENDED][0]
+        first = max(replayed[: len(candidates)], key=lambda one: one[1].score(objective))
+        named, best = {RECOMMENDED: first} | named, first[0]
     in_all = [round(value or 0.0, _DIGITS) for value in sums]
     best_first = sorted(named.items(), key=lambda one: -one[1][1].score(objective))
     rows = [
@@ -170,10 +166,7 @@ def _sorted(marked: DataFrame, ladders: Ladders) -> DataFrame:
     """
     # A join never finds a null.
     joinable = marked.withColumns(
-        {
-            "told_of": f.coalesce("registry", f.lit("")),
-            "begin_ms": f.col("at_ms") - f.col("latency_ms"),
-        }
+        {"told_of": f.coalesce("registry", f.lit("")), "begin_ms": f.col("at_ms") - f.col("latency_ms")}
     )
     # Names are compared by number: the least of strings is found by sorting all rows.
     number = f.xxhash64("broker")

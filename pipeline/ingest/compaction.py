@@ -203,11 +203,8 @@ class _Compaction:
 
 def _counts(rows: DataFrame, key: list[str]) -> tuple[int, int]:
     """Return the number of rows, and of different keys among them."""
-    each = rows.groupBy(*key).count()
-    found = each.agg(F.sum("count").alias("rows"), F.count(F.lit(1)).alias("distinct")).first()
-    if found is None:
-        raise PipelineError("Spark counted nothing")
-    return int(found["rows"] or 0), int(found["distinct"])
+    total, distinct = rows.groupBy(*key).count().agg(F.sum("count"), F.count("*")).collect()[0]
+    return total or 0, distinct
 
 
 def _days(files: HadoopFiles, out: str, table: str) -> list[str]:

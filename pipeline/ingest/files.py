@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import secrets
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,7 @@ from typing import Any, Final, Self
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ..errors import PipelineError
+from ..errors import BadOption, PipelineError
 from .layout import LOCKS, READY, join
 
 _LOCAL: Final = "file"
@@ -176,6 +177,21 @@ class HadoopFiles:
             if any(sign in first for sign in _NOT_KNOWN):
                 hint = "; give Spark the jars of this file system, as with --conf spark.jars.packages=..."
             raise PipelineError(f"{path}: {first[:_LONGEST]}{hint}") from error
+
+
+def make_folder(job: str, folder: Path) -> None:
+    """Make the folder `out` of a job on this machine; raises BadOption where nothing can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise not_writable(job, str(folder), error.strerror) from error
+
+
+def not_writable(job: str, folder: str, why: str | None) -> BadOption:
+    """Return the error that nothing can be written to the folder `out` of a job."""
+    return BadOption.of(job, "out", f"nothing can be written to {folder}: {why}; name another folder")
 
 
 @contextmanager

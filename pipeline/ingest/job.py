@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ..errors import BadOption, IngestFailed, failure, store_is_away
+from ..errors import IngestFailed, failure, store_is_away
 from .batches import Batches, Written, recover
 from .config import SOURCE, IngestConfig
-from .files import HadoopFiles, only_one
+from .files import HadoopFiles, make_folder, only_one
 from .headroom import Headroom, Watch
 from .journal import begin, check_registries, newest_entry, starting_position
 
@@ -67,7 +67,8 @@ def ingest(
     called in this thread after each batch. Raises ChangesLost, IngestFailed and PipelineError.
     """
     files = HadoopFiles(spark, config.out)
-    _make(files, config.out)
+    if (folder := files.local(config.out)) is not None:
+        make_folder("ingest", folder)
     with only_one("ingest", files, config.out), Watch(config.sources(), config.kept, config.warn_at) as watch:
         recover(files, config.out)
         check_registries(files, config.out, [registry.name for registry in config.sources()])
@@ -77,18 +78,6 @@ def ingest(
         job = _Job(spark, config, files, generation, watch, on_progress, summary)
         job.run(stop or threading.Event())
         return summary
-
-
-def _make(files: HadoopFiles, out: str) -> None:
-    """Make the output if it is a local folder; raises BadOption when that cannot be."""
-    folder = files.local(out)
-    if folder is None:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        what = f"nothing can be written to {out}: {error.strerror}; name another folder"
-        raise BadOption.of("ingest", "out", what) from error
 
 
 @dataclass(slots=True)

@@ -151,19 +151,17 @@ def _overview(work: Working, found: Findings) -> Overview:
     spans = work.seen.span.collect()
     end_ms = max((row["until_ms"] for row in spans), default=0)
     begin_ms = max(min((row["since_ms"] for row in spans), default=0), history.from_ms or 0)
-    seen = work.changes.where(F.col("ms") <= end_ms)
-    gaps = seen.where(F.col("kind") == GAP).orderBy("registry", "ms", "seq")
+    in_time = F.col("ms").between(history.from_ms or 0, end_ms)
+    gaps = history.changes.where(in_time & (F.col("kind") == GAP)).orderBy("registry", "ms", "seq")
     aside, corrupt = history.quarantine, history.corrupt_samples
     return Overview(
         begin_ms=begin_ms,
         end_ms=end_ms,
-        newest_ms=seen.agg(F.coalesce(F.max("ms"), F.lit(begin_ms))).collect()[0][0],
+        newest_ms=max([begin_ms, *(row["newest_ms"] for row in spans)]),
         out=_still_out(found, end_ms).count(),
         registries=tuple(sorted(row["registry"] for row in spans)),
         gaps=tuple((row["registry"], row["ms"], row["reason"]) for row in gaps.limit(_MOST).collect()),
-        quarantined=0
-        if aside is None
-        else aside.where(F.col("ms").between(history.from_ms or 0, end_ms)).count(),
+        quarantined=0 if aside is None else aside.where(in_time).count(),
         corrupt_samples=0 if corrupt is None else corrupt.count(),
     )
 

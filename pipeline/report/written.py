@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,8 +14,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
-from ..errors import BadOption, PipelineError
-from ..ingest.files import HadoopFiles
+from ..errors import PipelineError
+from ..ingest.files import HadoopFiles, make_folder, not_writable
 from ..ingest.layout import join
 from .catalogue import Answer
 
@@ -70,7 +69,7 @@ class Output:
             self._files.write(join(self._aside, "_probe"), "")
             self._files.delete(self._aside)
         except PipelineError as error:
-            raise _not_writable(self._out, str(error)) from error
+            raise not_writable("report", self._out, str(error)) from error
 
     def write(self, answer: Answer, found: DataFrame) -> Found:
         """Write an answer as Parquet, if it is not kept, and as CSV, in which lists are JSON."""
@@ -140,13 +139,4 @@ def check_out(out: str) -> None:
     if _URL in out:
         return
     for folder in (Path(out), Path(out) / _TABLES):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            raise _not_writable(str(folder), error.strerror) from error
-
-
-def _not_writable(folder: str, why: str | None) -> BadOption:
-    return BadOption.of("report", "out", f"nothing can be written to {folder}: {why}; name another folder")
+        make_folder("report", folder)

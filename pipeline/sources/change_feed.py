@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple, Self
@@ -14,6 +12,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from ...daemon.threads import nothing_collected
 from ...registry import HistoryBounds, RouteStore, plans
 from ...registry.past import place_of
 from ...registry.plans import ORIGIN, HistoryRange
@@ -235,7 +234,7 @@ def read_range(settings: Settings, partition: InputPartition) -> Iterator[pa.Rec
         records = RecordReader(registry.name, store.keys.changes, refuse_corrupt=settings.refuse_corrupt)
         after, complete = place.after, False
         while not complete:
-            with _uncollected():
+            with nothing_collected():  # else it takes longer than reading the page
                 page = store.history(after, place.until, settings.page)
             if page.lost:
                 first = page.ids[0].decode() if page.ids else ""
@@ -246,18 +245,6 @@ def read_range(settings: Settings, partition: InputPartition) -> Iterator[pa.Rec
             complete = page.complete
         if after != place.until and not page.lost:
             yield _gap(settings, store, registry, after, "", gone=place.until)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector away: among the lists of a page it takes longer than reading them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _gap(
