@@ -263,13 +263,13 @@ class Front:
             self._unread.task_done()
 
     async def _take(self, change: Change | None) -> None:
+        tells = self._prober.is_elected and self._current.config.notify_min_broker_id_changed
         if change is None:
             await self._read_order_configs()
-            await self._min_ids.start()
+            await self._min_ids.look_at_all(tells=tells)
         elif change.kind is ChangeKind.KV and change.namespace == plans.ORDER_TOPIC_CONFIG:
             await self._read_order_configs()
         else:
-            tells = self._prober.is_elected and self._current.config.notify_min_broker_id_changed
             self._min_ids.changed(change, tells=tells)
 
     async def _read_order_configs(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Final
 
 from ..registry import AsyncRouteStore, BrokerData, RegistryError
@@ -27,11 +28,19 @@ class MinBrokerIds:
     def __init__(self, store: AsyncRouteStore) -> None:
         self._store = store
         self._known: dict[str, BrokerData] = {}
+        self._looking = asyncio.Lock()
+        """Who looks last knows best: two that look at the same time could note what was seen first."""
+
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> None:
-        """Learn who is there: what was so before is no change."""
-        self._known = {broker.broker_name: broker for broker in await self._store.brokers()}
+    async def look_at_all(self, *, tells: bool) -> None:
+        """Learn who is there, and tell what has changed since the last time: changes may have been missed."""
+        async with self._looking:
+            now = {broker.broker_name: broker for broker in await self._store.brokers()}
+            before, self._known = self._known, now
+        for name, group in now.items():
+            if tells:
+                self._begin(self._compare(before.get(name), group))
 
     async def aclose(self) -> None:
         """Let go of notices that are under way."""
@@ -40,22 +49,28 @@ class MinBrokerIds:
     def changed(self, change: Change, *, tells: bool) -> None:
         """Look at a group of which a replica came or went; `tells` = this front is the one that tells."""
         if change.kind in (ChangeKind.UP, ChangeKind.DOWN):
-            task = asyncio.create_task(self._look(change.broker_name, tells=tells))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(self._look(change.broker_name, tells=tells))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _look(self, name: str, *, tells: bool) -> None:
         try:
-            now = await self._store.member_group(name)
+            async with self._looking:
+                now = await self._store.member_group(name)
+                before = self._known.pop(name, None)
+                if now is not None and now.broker_addrs:
+                    self._known[name] = now
         except RegistryError as error:
             _LOG.warning("%s: its group cannot be read: %s", name, error)
             return
-        before = self._known.pop(name, None)
-        if now is None or not now.broker_addrs:
-            return
-        self._known[name] = now
-        had = before is not None and bool(before.broker_addrs)
-        if not tells or not had or before is None or not now.enable_acting_master:
+        if tells and now is not None:
+            await self._compare(before, now)
+
+    async def _compare(self, before: BrokerData | None, now: BrokerData) -> None:
+        if before is None or not before.broker_addrs or not now.broker_addrs or not now.enable_acting_master:
             return
         if before.min_broker_id != now.min_broker_id:
             await self._tell(before, now)
