@@ -147,8 +147,8 @@ SELDOM: Final = (
         (
             Edit(
                 "nameserver/registrar.py",
-                "                if done:\n                    await self._settled()\n",
-                "",
+                "(await asyncio.gather(vouching, self._settled()))[0] if done else await vouching",
+                "await vouching",
             ),
         ),
     ),
