@@ -69,6 +69,8 @@ def _load(spark: SparkSession, source: Source, target: Target, rules: Rules, out
         show(error.summary, output)
         raise
     show(summary, output)
+    if not summary.brokers:
+        raise click.ClickException(f"{source.path} holds no topic that can be loaded")
     if rules.dry_run and summary.would_refuse is not None:
         raise summary.would_refuse
 

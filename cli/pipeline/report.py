@@ -73,7 +73,8 @@ def report(
 ) -> None:
     """Write every answer as Parquet and CSV, and a page that needs nothing but itself; prints its path.
 
-    With --slo it ends with 3 if a topic missed the objective, and with 4 if one will soon, at this rate.
+    With --slo it ends with 3 if a topic missed the objective, and with 4 if one burns its budget too fast, or
+    is out at the end.
     RocketMQ's own topics do not count.
     """
     if sources["samples"]:
@@ -136,7 +137,7 @@ def _end(done: Report) -> None:
     if done.missed:
         told, status = f"{counted(done.missed, 'topic')} missed the objective", _MISSED
     elif done.burning:
-        told, status = f"{counted(done.burning, 'topic')} will miss the objective at this rate", _BURNING
+        told, status = f"{counted(done.burning, 'topic')} burn too fast, or are out at the end", _BURNING
     say(f"judged up to {iso(done.until_ms)}: {told}")
     if status:
         raise click.exceptions.Exit(status)

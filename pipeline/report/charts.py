@@ -35,6 +35,7 @@ _STEPS_MS: Final = tuple(
     )
 )
 _DAY_MS: Final = 86_400_000
+_LAST_MS: Final = 2**53
 
 
 class Span(NamedTuple):
@@ -88,25 +89,31 @@ _KINDS: Final = {
     "alive": "alive",
     "failed": "away: nobody asked for its end",
     "stopped": "away: stopped or drained",
+    "wiped": "alive, without write permission",
     "unknown": "not known, or forgotten",
     "mark": "done on purpose",
 }
 
 
-def timeline(sessions: DataFrame, ends: DataFrame, faults: DataFrame | None, span: Span) -> Chart | None:
-    """Return when replicas were alive, from BROKER_SESSIONS, DETECTION and FAULTS: those away longest."""
+def timeline(
+    sessions: DataFrame, ends: DataFrame, wiped: DataFrame, faults: DataFrame | None, span: Span
+) -> Chart | None:
+    """Return when replicas were alive or wiped, those away longest, by BROKER_SESSIONS, DETECTION, FAULTS."""
+    mute = wiped.withColumns({"broker_id": F.lit(MASTER_ID), "kind": F.col("cause"), "how": F.col("cause")})
     length_ms = F.col("to_ms") - F.col("from_ms")
     away_ms = F.when(F.col("kind").isin("failed", "stopped"), length_ms)
     bar = F.struct((-length_ms).alias("order"), "from_ms", "to_ms", "kind", "how")
     longest = F.sort_array(F.collect_list(F.when(length_ms > 0, bar)))
     replicas = (
         _times(sessions, ends)
+        .unionByName(mute.drop("cause", "over"), allowMissingColumns=True)
         .groupBy(*_REPLICA)
         .agg(
             F.sum(away_ms).alias("away_ms"),
             F.min("begin_ms").alias("since_ms"),
             F.slice(longest, 1, _BARS).alias("bars"),
         )
+        .where("since_ms IS NOT NULL")
         .orderBy(F.desc_nulls_last("away_ms"), *_REPLICA)
         .limit(_LANES)
         .collect()
@@ -161,15 +168,12 @@ def _times(sessions: DataFrame, ends: DataFrame) -> DataFrame:
     )
 
 
-_LAST_MS: Final = 2**53
-
-
 def _away(rows: Iterable[Row], span: Span) -> Iterator[Bar]:
     for row in rows:
         from_ms, to_ms = max(row["from_ms"], span.begin_ms), min(row["to_ms"], span.end_ms)
         if to_ms > from_ms:
             at = span.place(from_ms)
-            what = "not known" if row["kind"] == "unknown" else "away"
+            what = {"unknown": "not known", "wiped": "without write permission"}.get(row["kind"], "away")
             tip = f"{what} for {length_text(to_ms - from_ms)} from {exact_time(from_ms)} on ({row['how']})"
             yield Bar(at, span.place(to_ms) - at, row["kind"], tip)
 
@@ -287,13 +291,15 @@ def ranges(summary: Sequence[Mapping[str, Any]]) -> Chart | None:
 
 
 def time_ticks(span: Span) -> list[Tick]:
-    """Return few round times of a span: days, or times of day, the first one with its day."""
+    """Return few round times of a span: days, or times of day; where they are of two days, with it."""
     length_ms = max(span.end_ms - span.begin_ms, 1)
     step_ms = next((step for step in _STEPS_MS if length_ms / step <= _TICKS), _STEPS_MS[-1])
     first_ms = ceil(span.begin_ms / step_ms) * step_ms
-    ticks = []
+    several, ticks = first_ms // _DAY_MS < span.end_ms // _DAY_MS, []
     for at_ms in range(first_ms, span.end_ms + 1, step_ms):
         day, _, time = time_text(at_ms).partition(" ")
-        text = day[5:] if step_ms >= _DAY_MS else time if step_ms < _MINUTE_MS else time[:5]
+        hour = time if step_ms < _MINUTE_MS else time[:5]
+        is_new = several and (at_ms == first_ms or at_ms % _DAY_MS < step_ms)
+        text = day[5:] if step_ms >= _DAY_MS else f"{day[5:]} {hour}" if is_new else hour
         ticks.append(Tick(span.place(at_ms), text))
     return ticks

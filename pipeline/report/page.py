@@ -216,7 +216,9 @@ def _chart(part: Part, span: Span, work: Working, found: Findings) -> Chart | No
         case "incidents":
             return lost_time(found[availability.TOPIC_OUTAGES.name].frame, span)
         case "brokers":
-            return timeline(work.sessions, work.ends, work.history.faults, span)
+            return timeline(
+                work.sessions, work.ends, availability.wiped(work.seen), work.history.faults, span
+            )
         case "detection":
             return ranges([row.asDict() for row in found[detection.DETECTION_SUMMARY.name].top])
         case "changes":
@@ -340,7 +342,7 @@ def verdicts(budgets: Found) -> dict[str, int]:
 def _of_budgets(overview: Overview, found: Findings) -> Said:
     counts = verdicts(found[incidents.TOPIC_BUDGETS.name])
     missed, burning, all_of_them = counts.get("missed", 0), counts.get("burning", 0), sum(counts.values())
-    note = f"{missed:,} missed it, {burning:,} burn too fast, of {counted(all_of_them, 'topic')}"
+    note = f"{missed:,} missed it, {burning:,} burning besides, of {counted(all_of_them, 'topic')}"
     note += f", up to {time_text(overview.end_ms)}"
     level = "bad" if missed else "warn" if burning else "good"
     return "missed" if missed else "burning" if burning else "met", note, level

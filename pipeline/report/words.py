@@ -40,7 +40,8 @@ def cell(column: Column, value: Any) -> Cell:
         value = value.timestamp() * _SECOND_MS if isinstance(value, datetime) else value
         return Cell(time_text(value), more=f"{exact_time(value)} UTC")
     if unit in _MS:
-        return Cell(length_text(value * _MS[unit]), is_number=True, more=f"{value:,} {unit}")
+        ms = value * _MS[unit]
+        return Cell(length_text(ms), is_number=True, more=f"{ms:,.3f}".rstrip("0").rstrip(".") + " ms")
     if unit is Unit.SHARE:
         return Cell(share_text(value), is_number=True, more=f"{_WHOLE * value:.9g} %")
     if unit is Unit.NUMBER:

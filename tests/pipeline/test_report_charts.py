@@ -26,6 +26,8 @@ def test_ticks_are_few_and_round() -> None:
     assert [tick.text for tick in hour] == ["12:20", "12:40", "13:00"]
     minute = time_ticks(Span(NOON_MS, NOON_MS + 60_000))
     assert [tick.text for tick in minute] == ["12:00:00", "12:00:20", "12:00:40", "12:01:00"]
+    night = time_ticks(Span(NOON_MS, NOON_MS + 30 * 3_600_000))
+    assert [tick.text for tick in night] == ["11-21 12:00", "18:00", "11-22 00:00", "06:00", "12:00", "18:00"]
     days = time_ticks(Span(NOON_MS, NOON_MS + 9 * 86_400_000))
     assert [tick.text for tick in days][:2] == ["11-23", "11-25"]
 

@@ -57,6 +57,9 @@ def test_a_value_is_shown_as_people_read_it(column: Column, value: Any, text: st
 
 def test_whoever_points_at_a_time_reads_its_ms() -> None:
     assert cell(Column("end_ms", "bigint", ""), 1_795_295_000_123).more == "2026-11-21 21:03:20.123 UTC"
+    lost = cell(Column("lost_min", "double", ""), 12.031466666666667)
+    assert (lost.text, lost.more) == ("12 min 2 s", "721,888 ms")
+    assert cell(Column("p50_ms", "double", ""), 0.2725).more == "0.273 ms"
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=lambda answer: answer.name)

@@ -135,6 +135,15 @@ def test_files_that_cannot_be_read_are_set_aside_unless_the_load_is_strict(
     assert done.err.startswith(f"set aside: {tmp_path}/broker-b/topics.json: is no topics.json")
 
 
+def test_a_load_of_nothing_is_none(server: EmbeddedServer, store: RouteStore, tmp_path: Path) -> None:
+    (tmp_path / "topics.json").write_text("[1,2")
+    done = load(server, store, tmp_path / "topics.json")
+    assert (done.status, done.err.splitlines()[-1]) == (
+        1,
+        f"Error: {tmp_path / 'topics.json'} holds no topic that can be loaded",
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "content", "status", "problem"),
     [

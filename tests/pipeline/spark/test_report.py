@@ -263,7 +263,10 @@ def test_an_outage_that_lasts_is_judged_up_to_now_and_never_met(spark: SparkSess
     tiles = {name: (value, note) for name, value, note in _TILE.findall(page)}
     assert tiles["at the end"][0] == "1 topic out"
     value, note = tiles["objective 99 %"]
-    assert (value, note.rpartition(" up to ")[0]) == ("burning", "0 missed it, 1 burn too fast, of 1 topic,")
+    assert (value, note.rpartition(" up to ")[0]) == (
+        "burning",
+        "0 missed it, 1 burning besides, of 1 topic,",
+    )
 
 
 def test_what_operators_did_stands_on_the_page_with_who_it_was(spark: SparkSession, tmp_path: Path) -> None:
@@ -315,6 +318,8 @@ def test_who_is_alive_and_of_no_use_stands_on_top(spark: SparkSession, tmp_path:
     told = {name: (value, note) for name, value, note in _TILE.findall(page)}
     assert told["at the end"][0] == "1 broker wiped"
     assert told["at the end"][1].endswith("; without write permission since 2026-11-21 00:00:05: wiped")
+    assert '<i class="wiped"' in page
+    assert "without write permission for 1 h from 2026-11-21 00:00:05.000 on" in page
     assert told["most take-overs"] == (
         "3 take-overs",
         "fought:0 was taken from an owner that lived: has it two agents?",
