@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from typing import Final
 
 from ..registry import AsyncRouteStore, BrokerData, RegistryError
@@ -12,7 +11,7 @@ from ..registry.checks import split_address
 from ..registry.model import Change, ChangeKind
 from ..remoting import FrameError, RequestCode, request
 from ..remoting.broker.client import BrokerCallError, BrokerClient
-from .sessions import wait_for_end
+from .sessions import begin, wait_for_end
 
 _LOG: Final = logging.getLogger("sharedroutes.nameserver")
 _DEADLINE_S: Final = 0.3
@@ -40,7 +39,7 @@ class MinBrokerIds:
             before, self._known = self._known, now
         for name, group in now.items():
             if tells:
-                self._begin(self._compare(before.get(name), group))
+                begin(self._tasks, self._compare(before.get(name), group))
 
     async def aclose(self) -> None:
         """Let go of notices that are under way."""
@@ -49,12 +48,7 @@ class MinBrokerIds:
     def changed(self, change: Change, *, tells: bool) -> None:
         """Look at a group of which a replica came or went; `tells` = this front is the one that tells."""
         if change.kind in (ChangeKind.UP, ChangeKind.DOWN):
-            self._begin(self._look(change.broker_name, tells=tells))
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            begin(self._tasks, self._look(change.broker_name, tells=tells))
 
     async def _look(self, name: str, *, tells: bool) -> None:
         try:

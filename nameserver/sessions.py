@@ -135,18 +135,13 @@ class Sessions:
 
     def let_go(self, number: int, broker: Broker) -> None:
         """End one session in the background, until the store has done it."""
-        self._begin(self._end_until_done(broker, self._name(number)))
+        begin(self._tasks, self._end_until_done(broker, self._name(number)))
 
     async def farewell(self, connection: Connection, broker: Broker, config: RegistryConfig) -> bool:
         """End what a replica that says goodbye had; return whether its lease was ended."""
         had_session = self._of.get(connection.number, {}).pop((broker.broker_name, broker.broker_id), None)
         sessions = [self._name(connection.number)] if had_session is not None else []
         return await self._release(broker, sessions, Ending.GOODBYE, "unregistered", config)
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _name(self, number: int) -> str:
         return f"{self._front}.{number}"
@@ -199,7 +194,7 @@ class Sessions:
                 is_new = await self._beat(_LIVES_MS)
                 # A call that was repeated may have been answered before: what was new then is not new now.
                 if self._of and (is_new or failed or loop.time() - began_s > _SLOW_S):
-                    self._begin(self._restore_until_done(restore))
+                    begin(self._tasks, self._restore_until_done(restore))
             except RegistryError as error:
                 self._election(is_elected=False)
                 if str(error) != failed:
@@ -220,6 +215,13 @@ async def wait_for_event(event: asyncio.Event, most_s: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(most_s):
             await event.wait()
+
+
+def begin(tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> None:
+    """Begin work in the background; its task is among these until it has ended."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 async def wait_for_end(*tasks: asyncio.Task[None]) -> None:

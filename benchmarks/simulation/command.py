@@ -10,8 +10,9 @@ import orjson
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from sharedroutes.cli.pipeline.spark import Start, WrongOption, say, with_spark
+from sharedroutes.cli.pipeline.spark import Start, say, with_spark
 from sharedroutes.pipeline.errors import BadOption
+from sharedroutes.pipeline.ingest.files import make_folder
 
 from .config import FleetConfig
 from .outcome import QUANTILES
@@ -42,7 +43,7 @@ def simulate(start: Start, /, *, path: Path | None, out: Path | None, **sizes: f
     said = {name: value for name, value in sizes.items() if value is not None}
     config = FleetConfig.from_json(orjson.dumps(_settings(path) | said))
     if out is not None:
-        _make(out)
+        make_folder("simulation", out)
     spark = start()
     say(
         f"{config.brokers:,} brokers, {config.topics:,} topics, {config.clients:,} clients, "
@@ -54,13 +55,6 @@ def simulate(start: Start, /, *, path: Path | None, out: Path | None, **sizes: f
         for name in ("totals", "quantiles", "histogram", "faults"):
             pq.write_table(getattr(found, name).toArrow(), out / f"{name}.parquet")
         say(f"tables are in {out}")
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WrongOption(f"--out: nothing can be written to {folder}: {error.strerror}") from error
 
 
 def _settings(path: Path | None) -> dict[str, Any]:

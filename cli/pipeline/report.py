@@ -137,7 +137,7 @@ def _end(done: Report) -> None:
     if done.missed:
         told, status = f"{counted(done.missed, 'topic')} missed the objective", _MISSED
     elif done.burning:
-        told, status = f"{counted(done.burning, 'topic')} burn too fast, or are out at the end", _BURNING
+        told, status = f"{counted(done.burning, 'topic')} burning too fast, or out at the end", _BURNING
     say(f"judged up to {iso(done.until_ms)}: {told}")
     if status:
         raise click.exceptions.Exit(status)
