@@ -93,6 +93,8 @@ def main(context: click.Context, /, **given: Any) -> None:
     out: Path | None = given["out"]
     folder = out or Path(tempfile.mkdtemp(prefix="sharedroutes-faults-"))
     folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise click.BadParameter(f"{folder} is not empty: name a new folder", param_hint="--out")
     is_named = context.get_parameter_source("faults") is ParameterSource.COMMANDLINE
     matrix = Matrix(
         minutes=given["minutes"],
