@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
@@ -17,6 +18,7 @@ from tests.faults.checker.history import (
     Item,
     Lease,
     Record,
+    Replica,
     Route,
     Sent,
     Started,
@@ -92,6 +94,8 @@ def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> st
     if (began_us or use.at_us) <= tenure.until_us:
         return ""
     if isinstance(use.event, Route) and use.event.fresh:
+        if _began_between_looks(past, tenure.replica, use.at_us):
+            return ""
         said_us = began_us - 1_000 * past.bounds.confirm_ms
         said_us -= past.late_us(said_us, began_us, use.event.who)
         failed_over = any(window.fault.name == FAILOVER for window in past.faults_in(said_us, use.at_us))
@@ -107,6 +111,21 @@ def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> st
     how = "was withdrawn" if withdrawn else "lost its lease"
     ago_s, allowed_s = (use.at_us - tenure.until_us) / 1e6, (limit_us - tenure.until_us) / 1e6
     return f"{how} {ago_s:.3f} s before; {allowed_s:.3f} s are allowed"
+
+
+def _began_between_looks(past: Past, replica: Replica, at: int) -> bool:
+    """Whether the stream tells of a lease that began since the last look, and that no look has seen perhaps.
+
+    The auditor reads the stream after the leases: what it tells is there when it looks the next time but one.
+    """
+    looks = [look.at_us for look in past.looks[replica[:2]]]
+    next_one = bisect_right(looks, at)
+    since_us, until_us = looks[max(0, next_one - 1)], [*looks[next_one + 1 :], past.end_us][0]
+    return any(
+        since_us < change.at_us <= until_us and change.record.kind == ChangeKind.UP
+        for change in past.of(Change)
+        if change.record and Replica(change.record.broker, change.record.id, change.record.address) == replica
+    )
 
 
 def _was_withdrawn(past: Past, tenure: Tenure) -> bool:

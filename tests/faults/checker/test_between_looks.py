@@ -1,0 +1,45 @@
+"""A lease that began and ended between two looks is known from the stream alone."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import Change, Event, Lease, Record, Replica, Route
+from tests.faults.checker.report import check
+from tests.faults.checker.story import BROKERS, TOPIC, Story, address_of
+
+BROKER = BROKERS[0]
+
+
+def crashed() -> tuple[list[Event], int]:
+    """Return a history in which a broker is gone, and a time at which it is."""
+    story = Story()
+    story.begin()
+    story.crash(BROKER)
+    story.end()
+    gone = [event for event in story.events if isinstance(event, Lease) and event.epoch is None]
+    return story.events, gone[2].at_us
+
+
+def reasons(events: list[Event]) -> list[str]:
+    """Return what is wrong about who used which address."""
+    return [of.reason for of in check(sorted(events, key=attrgetter("at_us"))).verdicts["a"].violations]
+
+
+def test_a_lookup_may_name_what_began_since_the_last_look_and_nothing_else() -> None:
+    events, gone_us = crashed()
+    address = address_of(BROKER)
+    named = (Replica(BROKER, 0, address),)
+    lookup = Route(at_us=gone_us + 200, who="auditor", topic=TOPIC, brokers=named, fresh=True)
+    assert any("as the store said before this lookup" in reason for reason in reasons([*events, lookup]))
+    for later_us, broker, is_right in (
+        (100, BROKER, True),
+        (300, BROKER, True),  # it is seen in the stream after it began
+        (-100, BROKER, False),
+        (100, BROKERS[1], False),
+        (3_000_000, BROKER, False),
+    ):
+        record = Record(kind=ChangeKind.UP, broker=broker, epoch=gone_us, address=address)
+        up = Change(at_us=gone_us + later_us, who="auditor", id="9-9", record=record)
+        assert (reasons([*events, lookup, up]) == []) is is_right, later_us
