@@ -13,7 +13,7 @@ from redis.connection import HiredisRespSerializer
 
 _PACKER: Final[Any] = HiredisRespSerializer()
 
-_PIECE_BYTES: Final = 16_384
+_LONG_BYTES: Final = 16_384
 """Less than what a call of a registration has, so that the server gets each as soon as it is made."""
 
 
@@ -23,19 +23,6 @@ class _Adapted(AbstractConnection):
     def pack_command(self, *command: Any) -> list[bytes]:
         """Return the bytes of one command."""
         return list(_PACKER.pack(*command))
-
-    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> Any:
-        """Yield the bytes of several, in pieces of some size: a transport copies each piece."""
-        pieces, size = list[bytes](), 0
-        for command in commands:
-            for piece in _PACKER.pack(*command):
-                pieces.append(piece)
-                size += len(piece)
-            if size >= _PIECE_BYTES:
-                yield b"".join(pieces)
-                pieces, size = [], 0
-        if pieces:
-            yield b"".join(pieces)
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:  # noqa: FBT001, FBT002
         """Send; raises CancelledError also where redis-py goes on.
@@ -50,11 +37,10 @@ class _Adapted(AbstractConnection):
             raise asyncio.CancelledError
 
     async def _send_packed_command(self, command: Iterable[bytes]) -> None:
-        """Send each piece before the next one is packed: the server works on it meanwhile."""
-        for piece in command:
-            await super()._send_packed_command((piece,))
-            if len(piece) >= _PIECE_BYTES:
-                await asyncio.sleep(0)  # the transport sends, and others have their turn
+        """Send; what is long is sent by the transport, and others have their turn, before this returns."""
+        await super()._send_packed_command(command)
+        if sum(map(len, command)) >= _LONG_BYTES:
+            await asyncio.sleep(0)
 
 
 @cache

@@ -124,17 +124,24 @@ class AsyncLink:
             raise
 
     async def _streamed(self, commands: Iterable[Command]) -> list[Any]:
-        """Do what redis-py's pipeline does, which has all commands before it sends the first."""
+        """Send each command as soon as it is made: the server works on it, and tells others, meanwhile.
+
+        redis-py's pipeline has all commands before it sends the first, and the server all before it answers.
+        """
         pool = self.client.connection_pool
         connection = await pool.get_connection()
         try:
             exchange = partial(self._exchange, connection, commands)
             return list(await connection.retry.call_with_retry(exchange, lambda _: connection.disconnect()))
+        except BaseException:  # an interruption too: replies that nobody reads are on their way
+            await connection.disconnect()
+            raise
         finally:
             await pool.release(connection)
 
     async def _exchange(self, connection: Any, commands: Iterable[Command]) -> list[Any]:
-        await connection.send_packed_command(connection.pack_commands(commands))
+        for command in commands:
+            await connection.send_command(*command)
         replies = list[Any]()
         for command in commands:
             try:

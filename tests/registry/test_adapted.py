@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from sharedroutes.registry import AsyncRouteStore
+from sharedroutes.registry.connection import links
 from sharedroutes.registry.connection.adapted import adapted
 from sharedroutes.registry.connection.links_async import AsyncLink, open_links
 from sharedroutes.registry.keys import Keys
@@ -59,23 +60,6 @@ def test_what_is_packed_is_what_redis_py_packs(kind: Any) -> None:
     assert b"".join(ours.pack_commands(COMMANDS)) == b"".join(theirs.pack_commands(COMMANDS))
 
 
-def test_many_commands_are_packed_in_pieces_one_after_the_other() -> None:
-    packed = list[int]()
-
-    def commands() -> Iterator[tuple[str, str]]:
-        for number in range(10):
-            packed.append(number)
-            yield "ECHO", str(number) * 60_000
-
-    pieces = adapted(redis.asyncio.Connection)().pack_commands(commands())
-    first = next(pieces)
-    assert packed == [0]
-    rest = [*pieces]
-    theirs = b"".join(redis.asyncio.Connection().pack_commands(commands()))
-    assert first + b"".join(rest) == theirs
-    assert len(rest) == 9
-
-
 def test_connections_of_threads_stay_as_they_are() -> None:
     assert adapted(redis.Connection) is redis.Connection
 
@@ -97,17 +81,28 @@ async def test_a_store_sends_what_was_packed_so(redis_url: str, monkeypatch: pyt
     assert sent
 
 
+def each_when_the_last_is_written(admin: redis.Redis, text_bytes: int) -> Iterator[Command]:
+    """Yield ten commands, each when the server has those before it."""
+    for number in range(10):
+        wait_until(lambda: admin.hlen(LARGE) == number, description="those before are written")  # noqa: B023
+        yield "HSET", LARGE, number, "x" * text_bytes
+
+
+@pytest.mark.parametrize("text_bytes", [1, 20_000])
 async def test_the_server_has_the_first_command_before_the_second_is_made(
-    redis_url: str, admin: redis.Redis
+    redis_url: str, admin: redis.Redis, text_bytes: int
 ) -> None:
     async with link_to(redis_url) as link:
+        assert await link.send(Kept(each_when_the_last_is_written(admin, text_bytes))) == [1] * 10
 
-        def commands() -> Iterator[Command]:
-            for number in range(10):
-                wait_until(lambda: admin.hlen(LARGE) == number, description="those before are written")  # noqa: B023
-                yield large(number)
 
-        assert await link.send(Kept(commands())) == [1] * 10
+@pytest.mark.parametrize("text_bytes", [1, 20_000])
+def test_the_server_has_the_first_command_of_a_thread_before_the_second_is_made(
+    redis_url: str, admin: redis.Redis, text_bytes: int
+) -> None:
+    with closing(redis.Redis.from_url(redis_url)) as client:
+        commands = Kept(each_when_the_last_is_written(admin, text_bytes))
+        assert links.Link(client, KEYS).send(commands) == [1] * 10
 
 
 async def test_what_was_lost_with_its_connection_is_sent_again_and_the_rest_after_it(
@@ -141,6 +136,20 @@ async def test_a_connection_that_was_cancelled_between_two_commands_is_not_used_
         with pytest.raises(asyncio.CancelledError):
             await sending
         assert await link.send([("ECHO", "again"), ("ECHO", "and again")]) == [b"again", b"and again"]
+
+
+def test_a_connection_that_was_interrupted_between_two_commands_is_not_used_again(redis_url: str) -> None:
+    def commands() -> Iterator[Command]:
+        for number in range(10):
+            if number == 5:
+                raise KeyboardInterrupt
+            yield large(number)
+
+    with closing(redis.Redis.from_url(redis_url, max_connections=1)) as client:
+        link = links.Link(client, KEYS)
+        with pytest.raises(KeyboardInterrupt):
+            link.send(Kept(commands()))
+        assert link.send([("ECHO", "again"), ("ECHO", "and again")]) == [b"again", b"and again"]
 
 
 async def test_an_error_of_one_command_is_its_reply(redis_url: str) -> None:
