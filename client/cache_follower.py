@@ -132,7 +132,7 @@ class CacheFollower:
                 page = replace(page, lost=True)
             if page.lost:
                 freshness.lost(self._stream.id or "")
-                known.lose(now)
+                known.lose(page.changes, now)
             else:
                 known.take(page.changes, now)
                 if page.corrupt:

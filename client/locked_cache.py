@@ -145,9 +145,13 @@ class LockedCache:
         self.cache.begin()
         self._missed()
 
-    def lose(self, now: float) -> None:
-        """Take in that the stream has lost our place; the lock is held."""
+    def lose(self, changes: Iterable[Change], now: float) -> None:
+        """Take in that the stream has lost our place, and what it has told since; the lock is held.
+
+        Who withdrew meanwhile is not held back as something that the store may have lost.
+        """
         self.cache.lose(now)
+        self._changed(self.cache.take(changes))
         self._missed()
 
     def doubt(self, now: float) -> None:

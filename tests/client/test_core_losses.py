@@ -57,6 +57,18 @@ def test_the_end_of_a_hold_that_ran_out_of_time_is_told(known: Core) -> None:
     assert [{*event.topics} for event in known.heard.all(RoutesChanged)] == [{"t", "u"}]
 
 
+def test_who_withdrew_is_not_held_back_also_if_changes_before_that_were_lost(known: Core) -> None:
+    withdrawn, ended = known.table.unregister("b"), known.table.expire("c")
+    known.hear(withdrawn, ended, lost=True)
+    assert [event.topics for event in known.heard.all(RoutesChanged)] == [("u",)]
+    known.follower.found_place("0-0", 0.0)
+    known.look(TAIL_S)
+    assert known.health(TAIL_S).held_brokers == ("c",)
+    route = known.route("u")
+    assert route is not None
+    assert {data.broker_name for data in route.broker_datas} == {"c", "d"}
+
+
 def test_a_row_that_is_held_back_changes_nothing_when_it_goes_and_when_it_comes_back(known: Core) -> None:
     known.hear(lost=True)
     known.follower.found_place("0-0", 0.0)

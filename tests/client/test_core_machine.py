@@ -56,10 +56,14 @@ class ClientUnderFaults(RuleBasedStateMachine):
     def a_lease_ends(self, name: str, told: bool) -> None:  # noqa: FBT001 - by name
         self.tell([self.table.expire(name)], told=told)
 
-    @rule(name=brokers)
-    def a_broker_unregisters(self, name: str) -> None:
+    @rule(name=brokers, lost=st.booleans())
+    def a_broker_unregisters(self, name: str, lost: bool) -> None:  # noqa: FBT001 - by name
         if (name, 0) in self.table.leases:
-            self.tell([self.table.unregister(name)], told=True)
+            page = ChangePage((self.table.unregister(name),), PLACE, lost, complete=True)
+            self.core.follower.found_page(page, self.now)
+            assert name not in {of for topic in TOPICS for of in self.writable(topic)}
+            if lost:
+                self.core.follower.found_place(PLACE, self.now)
 
     @rule()
     def the_store_loses_everything(self) -> None:

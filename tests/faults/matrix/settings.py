@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sharedroutes.client import ClientConfig, RetryPolicy
+from sharedroutes.client import ClientConfig, HintConfig, RetryPolicy
 from sharedroutes.client.config import ReadFrom
 from sharedroutes.registry import RegistryConfig
 from tests.faults.checker.history import Bounds
@@ -76,6 +76,7 @@ def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = 
         snapshot_path=snapshot,
         read_from=where,
         sweep=sweep,
+        hints=HintConfig(),
     )
 
 
