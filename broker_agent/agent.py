@@ -41,7 +41,7 @@ from .planner.planner import Planner
 from .planner.status import AgentStatus, Phase
 from .roles.master import MasterFollower, MasterNotice
 
-_NEEDED: Final = (plans.register, plans.heartbeat, plans.unregister)
+_NEEDED: Final = (plans.register, plans.heartbeat, plans.unregister, plans.withdraw)
 """Imported here already: when an agent first calls them, an upgrade may have replaced the files."""
 
 

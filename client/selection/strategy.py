@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final, Protocol
 
 from ...registry.checks import check_broker_name, check_name
@@ -164,6 +163,8 @@ def _interleaved(parts: Sequence[tuple[Sequence[MessageQueue], float]]) -> list[
 
 def _rounds(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     """Return how often the queues of each part stand in a schedule: exactly by weight, if that fits."""
+    from fractions import Fraction  # noqa: PLC0415 - 0.4 MB, which a client without weights never needs
+
     lightest = max(min(weights), max(weights) / _STEEPEST)
     exact = [Fraction(max(1.0, weight / lightest)).limit_denominator(_FINEST) for weight in weights]
     unit = math.lcm(*(share.denominator for share in exact))

@@ -7,7 +7,20 @@ take no memory elsewhere. What writes is imported by the first agent or front of
 from typing import TYPE_CHECKING
 
 from ..lazy_imports import lazy_imports
-from .base import Batch, Call, Command, ErrorReply, Kept, Plan, Progress, Reads, Reply, Stream, advance
+from .base import (
+    Batch,
+    Call,
+    Command,
+    ErrorReply,
+    Kept,
+    Plan,
+    Progress,
+    Reads,
+    Reply,
+    Stream,
+    advance,
+    check_schema,
+)
 from .changes import (
     NEWEST,
     ORIGIN,
@@ -37,7 +50,6 @@ if TYPE_CHECKING:
     from .leases import heartbeat, unregister
     from .operators import (
         ORDER_TOPIC_CONFIG,
-        check_schema,
         delete_topic,
         kv_delete,
         kv_get,
@@ -57,7 +69,7 @@ else:
             **dict.fromkeys(
                 (
                     *("ORDER_TOPIC_CONFIG", "kv_delete", "kv_get", "kv_list", "kv_namespaces", "kv_put"),
-                    *("check_schema", "delete_topic", "record_settings", "set_write_perm", "withdraw"),
+                    *("delete_topic", "record_settings", "set_write_perm", "withdraw"),
                 ),
                 "operators",
             ),

@@ -15,7 +15,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from .. import codec
 from ..errors import CorruptData, NewerSchema, StoreRefused
+from ..keys import Keys
 from ..scripts import SCHEMA, Script
 
 T = TypeVar("T")
@@ -192,3 +194,14 @@ def read_reply(call: Call, told: Reply, left_out: set[str] | None = None) -> lis
         key, found = rest
         raise NewerSchema(key, found, SCHEMA)
     return [status, *rest]
+
+
+def check_schema(keys: Keys) -> Plan[None]:
+    """Raise NewerSchema when a newer sharedroutes keeps the registry; pass over a foreign key."""
+    (reply,) = yield Reads((("GET", keys.schema),))
+    if reply is None or isinstance(reply, ErrorReply):
+        return
+    text = reply.decode(errors="replace")
+    found = codec.number(text)
+    if found is not None and found > SCHEMA:
+        raise NewerSchema(keys.schema, text, SCHEMA)

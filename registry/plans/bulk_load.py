@@ -12,10 +12,23 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
 from ..model import FORGOTTEN, MASTER_ID, Broker, ChangeKind
-from .base import Batch, Call, Page, Plan, Progress, Reads, Reply, Stream, checked, read_all, script_reply
+from .base import (
+    Batch,
+    Call,
+    Page,
+    Plan,
+    Progress,
+    Reads,
+    Reply,
+    Stream,
+    check_schema,
+    checked,
+    read_all,
+    script_reply,
+)
 from .leases import ANYBODY, SUCCESSOR, claim
 from .listings import owner
-from .operators import check_schema, set_write_perm
+from .operators import set_write_perm
 from .repair.checks import field_problem, mend_field
 from .routes import mget
 from .table import Put, TableDifference, Write, chunks_onto, fenced, put, put_chunks, read_table, routed

@@ -12,9 +12,9 @@ from ..config import RegistryConfig
 from ..errors import BrokerOwned, CorruptData, InvalidInput
 from ..keys import Keys
 from ..model import Broker
-from .base import Page, Plan, Progress, Stream, advance, read
+from .base import Page, Plan, Progress, Stream, advance, check_schema, read
 from .bulk_load import NOBODY, Loaded, Unsettled, Wanted, load_table
-from .operators import check_pair, check_schema, kv_put
+from .operators import check_pair, kv_put
 from .repair.checks import field_problem
 from .replicas import table_sizes
 from .table import Write, read_table

@@ -8,10 +8,10 @@ from typing import Final
 from .. import codec, scripts
 from ..checks import check_broker_name, check_name, check_text
 from ..config import RegistryConfig
-from ..errors import NewerSchema, NotFound, StaleEpoch, StoreUnavailable
+from ..errors import NotFound, StaleEpoch, StoreUnavailable
 from ..keys import Keys
 from ..model import Broker, Change, ChangeKind, Registration
-from .base import Call, Command, ErrorReply, Plan, Reads, checked, read, read_all, script_reply
+from .base import Call, Command, Plan, Reads, checked, read, read_all, script_reply
 from .leases import RESTARTED, claim, unregister
 from .routes import broker_names
 from .table import Write
@@ -24,17 +24,6 @@ ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 
 _MAX_NAME_BYTES: Final = 1_024
 _MAX_VALUE_BYTES: Final = 1_048_576
-
-
-def check_schema(keys: Keys) -> Plan[None]:
-    """Raise NewerSchema when a newer sharedroutes keeps the registry; pass over a foreign key."""
-    (reply,) = yield Reads((("GET", keys.schema),))
-    if reply is None or isinstance(reply, ErrorReply):
-        return
-    text = reply.decode(errors="replace")
-    found = codec.number(text)
-    if found is not None and found > scripts.SCHEMA:
-        raise NewerSchema(keys.schema, text, scripts.SCHEMA)
 
 
 def set_write_perm(config: RegistryConfig, broker_name: str, *, writable: bool) -> Plan[int]:

@@ -70,9 +70,8 @@ def test_importing_the_client_starts_registers_and_opens_nothing() -> None:
 
 
 def modules_after(code: str) -> set[str]:
-    """Return the names of those of our modules that a process has imported after this code."""
-    found = printed(f"{code}\nimport sys; print(*sys.modules)").split()
-    return {name for name in found if name.partition(".")[0] in ("sharedroutes", "redis")}
+    """Return the names of the modules that a process has imported after this code."""
+    return set(printed(f"{code}\nimport sys; print(*sys.modules)").split())
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,9 @@ def modules_after(code: str) -> set[str]:
         ("from sharedroutes.client import RouteClient", "", "sharedroutes.registry.plans.registration"),
         ("from sharedroutes.client import RouteClient", "", "sharedroutes.remoting.frames"),
         ("from sharedroutes.client import RouteClient", "", "sharedroutes.client.selection.allocation"),
+        ("from sharedroutes.client import RouteClient", "", "fractions"),
         ("import sharedroutes.broker_agent", "sharedroutes.registry.plans.registration", "none"),
+        ("import sharedroutes.broker_agent", "sharedroutes.registry.plans.operators", "none"),
         ("import sharedroutes.nameserver.front", "sharedroutes.registry.plans.registration", "none"),
     ],
 )
@@ -96,6 +97,13 @@ def test_what_is_not_used_is_not_imported(code: str, wanted: str, unwanted: str)
     if unwanted == ASYNC_STORE:
         assert "sharedroutes.registry.connection.links_async" not in found
         assert "sharedroutes.client.route_client_async" not in found
+
+
+def test_a_lookup_imports_nothing_that_only_writers_need(redis_url: str, agent: RouteStore) -> None:
+    agent.register(broker(), topics(1))
+    use = f"with RouteClient.from_url({redis_url!r}) as client: client.select_queue('t0')"
+    found = modules_after(f"from sharedroutes.client import RouteClient\n{use}")
+    assert not found & {f"sharedroutes.registry.plans.{name}" for name in ("leases", "operators", "table")}
 
 
 def test_a_client_has_no_thread_before_its_start_and_then_named_daemons(

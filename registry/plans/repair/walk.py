@@ -16,9 +16,8 @@ from ...codec import broker_id_of, is_text, replica_ids
 from ...config import RegistryConfig
 from ...errors import CorruptData, InvalidInput
 from ...keys import KeyKind, Keys
-from ..base import Call, Page, Plan, Progress, Reads, Stream, advance, checked, script_reply
+from ..base import Call, Page, Plan, Progress, Reads, Stream, advance, check_schema, checked, script_reply
 from ..expiry import expire, lease_of
-from ..operators import check_schema
 from ..replicas import table_sizes
 from .checks import Checks
 from .differences import FOREIGN, Check, Difference, DifferenceKind, RowCure, ask, run
