@@ -127,6 +127,11 @@ def routes_of(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
     return _frame(spark, ROUTES, rows)
 
 
+def kept(_: str, frame: DataFrame) -> DataFrame:
+    """Return a frame worked out, as the tables of a report are: what is made from it has a short plan."""
+    return frame.localCheckpoint()
+
+
 def picked(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
     """Return these columns of all rows, sorted; None before all else."""
     rows = [tuple(row) for row in frame.select(*names).collect()]

@@ -25,6 +25,7 @@ from tests.pipeline.answering import (
     down,
     forgotten,
     gap,
+    kept,
     kv,
     lifted,
     picked,
@@ -172,7 +173,7 @@ def found(spark: SparkSession) -> Found:
     changes = changes_of(spark, rows).localCheckpoint()
     routes = routes_of(spark, ROUTES_BEFORE)
     sessions = broker_sessions(changes).localCheckpoint()
-    seen = Seen(changes, routes)
+    seen = Seen(changes, routes, keep=kept)
     outages = topic_outages(seen, sessions).localCheckpoint()
     return Found(outages, topic_availability(seen, outages).localCheckpoint())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.spark.answers import Folder, Size, history_of
@@ -12,6 +13,7 @@ from sharedroutes.pipeline.report import ANSWERS, write_report
 SMALL = Size(changes=4_000, brokers=20, topics=200, samples=2_000, clients=5)
 
 
+@pytest.mark.long
 def test_each_answer_of_the_catalogue_is_given_to_the_benchmark_and_has_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

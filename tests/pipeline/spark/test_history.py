@@ -11,6 +11,7 @@ from sharedroutes.pipeline.report.catalogue import Working
 from tests.pipeline.answering import (
     changes_of,
     down,
+    kept,
     kv,
     picked,
     route,
@@ -76,7 +77,7 @@ def test_only_what_there_is_something_for_is_answered(spark: SparkSession) -> No
 def test_outages_are_times_with_fewer_brokers_than_was_asked_for(spark: SparkSession) -> None:
     both = [row for broker in "ab" for row in (topics(0, broker, added=["t"]), up(1, broker))]
     changes = changes_of(spark, [*both, down(100, "a"), kv(200, "x")])
-    work = Working(History(changes=changes, fewer_than=2))
+    work = Working(History(changes=changes, fewer_than=2), kept)
     assert picked(work.outages, "topic", "from_ms", "to_ms", "fewest") == [("t", 100, 200, 1)]
 
 
@@ -90,7 +91,7 @@ def test_what_was_before_the_observation_is_known_and_does_not_count(spark: Spar
         *(down(4_000, "d", "agent stopped"), kv(20_000, "end")),
     ]
     history = History(changes=changes_of(spark, sorted(rows, key=lambda row: row["ms"])), from_ms=10_000)
-    work = Working(history)
+    work = Working(history, kept)
     found = ANSWERS["broker_reliability"].query(work)
     assert picked(found, "broker", "failures", "stops", "alive_ms", "away_ms") == [
         ("a", 0, 0, 10_000, 0),

@@ -16,7 +16,7 @@ from sharedroutes.pipeline.answers.churn import churn, topic_lives
 from sharedroutes.pipeline.answers.holdings import Seen
 from sharedroutes.pipeline.answers.sessions import broker_sessions
 from sharedroutes.pipeline.answers.uptime import broker_reliability
-from tests.pipeline.answering import changes_of, routes_of
+from tests.pipeline.answering import changes_of, kept, routes_of
 from tests.pipeline.histories import BEGIN_MS, History, random_histories
 from tests.pipeline.oracle import Era, Session, Topics, eras_of, low_times, sessions_of, silences_of
 from tests.pipeline.oracle_counts import changes_of_hours, reliability_of
@@ -143,7 +143,7 @@ OUTAGE: Final = "topic from_ms to_ms over brokers fewest caused_by causes silent
 
 
 def test_a_snapshot_tells_of_topics_that_no_record_tells_of(given: Given) -> None:
-    seen = Seen(given.changes, given.routes)
+    seen = Seen(given.changes, given.routes, keep=kept)
     outages = topic_outages(seen, given.sessions).localCheckpoint()
     topics = {one.name: Topics(eras_of(one.changes), one.routes) for one in given.histories}
     compare(outages, OUTAGE, given.known(), lambda one: one.outages(topics[one.history.name], 1))
@@ -156,7 +156,7 @@ def test_a_snapshot_tells_of_topics_that_no_record_tells_of(given: Given) -> Non
 
 
 def test_fewer_than_two_are_counted_up_to_a_time(given: Given) -> None:
-    outages = topic_outages(Seen(given.changes, None, UNTIL_MS), given.sessions_until, fewer_than=2)
+    outages = topic_outages(Seen(given.changes, None, UNTIL_MS, kept), given.sessions_until, fewer_than=2)
     compare(outages, OUTAGE, given.known(UNTIL_MS), lambda one: one.outages(Topics(one.eras), 2))
 
 
@@ -164,7 +164,7 @@ LIFE: Final = "topic life created_ms gone_ms gone_for_ms brokers came left"
 
 
 def test_lives_of_topics_end_with_the_observation(given: Given) -> None:
-    seen = Seen(given.changes, None, UNTIL_MS)
+    seen = Seen(given.changes, None, UNTIL_MS, kept)
     found = topic_lives(seen, settle_s=SETTLE_MS / 1000, apart_s=APART_MS / 1000)
     compare(found, LIFE, given.known(UNTIL_MS), lambda one: [*one.lives()])
 

@@ -7,8 +7,9 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -19,9 +20,9 @@ from pyspark.sql import SparkSession
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from sharedroutes.pipeline.ingest import stored_changes
-from sharedroutes.pipeline.report import ANSWERS, History, write_report
+from sharedroutes.pipeline.report import ANSWERS, History, Report, write_report
 from sharedroutes.pipeline.report.charts import Span, lost_time
+from sharedroutes.pipeline.report.words import time_text
 from sharedroutes.registry import Broker, Change, ChangeKind, EmbeddedServer, RouteStore, TopicConfig
 from sharedroutes.registry.codec import encode_change
 from tests.chromium import NARROW, WIDE, browser, look_at, requested
@@ -54,13 +55,34 @@ _NOTE: Final = '<span class="faint">(.+?)</span>'
 _TILE: Final = re.compile(rf'<a class="tile \w*" href="#\w+">{_NOTE}<b>(.+?)</b>{_NOTE}')
 
 
-class Written(NamedTuple):
+@dataclass(frozen=True)
+class Left:
+    """The page of a report, and the tables beside it."""
+
+    page: Path
+
+    @property
+    def html(self) -> str:
+        return self.page.read_text(encoding="utf-8")
+
+    @property
+    def tiles(self) -> dict[str, tuple[str, str]]:
+        """Value and note of each."""
+        return {name: (value, note) for name, value, note in _TILE.findall(self.html)}
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        path = self.page.parent / "tables" / f"{name}.parquet"
+        found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return found
+
+
+@dataclass(frozen=True)
+class Written(Left):
     """What the commands printed, and the report that they left."""
 
     ingested: list[Ran]
     compacted: Ran
     reported: Ran
-    page: Path
 
     @property
     def told(self) -> list[str]:
@@ -72,24 +94,22 @@ class Written(NamedTuple):
         """What was told of the progress."""
         return [line for line in self.reported.err.splitlines() if re.match(r"\d+/\d+ ", line)]
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = pq.read_table(
-            self.page.parent / "tables" / f"{name}.parquet"
-        ).to_pylist()
-        return found
-
 
 def known() -> list[Change]:
-    """A broker that is killed after a minute and back after two, one that stays; a setting the day before."""
-    at = DAY_MS
+    """A broker is killed after a minute and back after two, one has four owners; a setting the day before."""
+    at, lease = DAY_MS, {"lease_ttl_ms": TTL_MS}
     return [
         change(at - 1_000, ChangeKind.KV, "", namespace="n", key="k", reason="put"),
-        change(at, ChangeKind.UP, "broker-a", address="a:1", lease_ttl_ms=TTL_MS),
+        change(at, ChangeKind.UP, "broker-a", address="a:1", **lease),
         change(at + 1, ChangeKind.TOPICS, "broker-a", added=("orders",)),
-        change(at + 2, ChangeKind.UP, "broker-b", address="b:1", lease_ttl_ms=TTL_MS),
+        change(at + 2, ChangeKind.UP, "broker-b", address="b:1", **lease),
         change(at + 3, ChangeKind.TOPICS, "broker-b", added=("orders", "<b>odd</b>")),
+        *(
+            change(at + 10_000 * n, ChangeKind.UP, "broker-c", n, address="c:1", **lease)
+            for n in (1, 2, 3, 4)
+        ),
         change(at + 60_000, ChangeKind.DOWN, "broker-b", reason="expired", lease_ended_ms=at + 59_900),
-        change(at + 120_000, ChangeKind.UP, "broker-b", 2, address="b:1", lease_ttl_ms=TTL_MS),
+        change(at + 120_000, ChangeKind.UP, "broker-b", 2, address="b:1", **lease),
         change(at + 180_000, ChangeKind.KV, "", namespace="n", key="k", reason="put"),
     ]
 
@@ -144,16 +164,96 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
             *("report", "--changes", history, *places, "--out", out, "--title", "A <drill>"),
             *("--slo", "99.9", "--until", DAY_MS + 182_000),
         )
-        yield Written(came, compacted, reported, out / "report.html")
+        yield Written(out / "report.html", came, compacted, reported)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture(scope="module")
+def killed(written: Written, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a report in which the next one was killed."""
+    out = tmp_path_factory.mktemp("killed") / "report"
+    shutil.copytree(written.page.parent, out)
+
+    def kill(answer: str) -> None:
+        if answer == "topic_budgets":
+            raise Killed
+
+    with pytest.raises(Killed):
+        write_report(lasting(spark, DAY_MS), str(out), on_answer=kill)
+    return out
+
+
+def lasting(spark: SparkSession, last_ms: int) -> History:
+    """A topic is out, a broker is wiped, another one had three owners, and since then nothing has changed."""
+    began_ms = last_ms - 86_400_000
+    rows = [
+        *(topics(began_ms, "broker-a", added=["orders"]), up(began_ms + 1_000, "broker-a")),
+        *(up(began_ms + 10_000 * turn, "owned", turn) for turn in (1, 2, 3)),
+        *(up(began_ms + 40_000, "wiped"), wiped(last_ms - 60_000, "wiped")),
+        down(last_ms, "broker-a", "broker gone"),
+    ]
+    return History(changes=changes_of(spark, rows), slo=99.0)
+
+
+@dataclass(frozen=True)
+class Told(Left):
+    """A report without commands, and when the last change came."""
+
+    done: Report
+    last_ms: int
+
+    @classmethod
+    def of(cls, history: History, out: Path, last_ms: int) -> Told:
+        done = write_report(history, str(out))
+        return cls(Path(done.page), done, last_ms)
+
+
+@pytest.fixture(scope="module")
+def still_out(killed: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Return a report up to now, a minute after the last change, in the folder of the one that was killed."""
+    out = tmp_path_factory.mktemp("still-out") / "report"
+    shutil.copytree(killed, out)
+    (out / "_unfinished" / "incidents.parquet" / "of-the-killed-one").touch()
+    last_ms = time.time_ns() // 1_000_000 - 60_000
+    return Told.of(lasting(spark, last_ms), out, last_ms)
+
+
+@pytest.fixture(scope="module")
+def operated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Return a report on what operators did, and on brokers that are alive and of no use."""
+    by = {"by": "sharedroutes wipe of alice@ops", "user": "ops"}
+    rows = [
+        *(row for name in "ab" for row in (topics(DAY_MS, name, added=["gone", "back"]), up(DAY_MS, name))),
+        *(up(DAY_MS + 10_000 * turn, "fought", turn + 1, address=f"{turn % 2}:1") for turn in range(4)),
+        *(up(DAY_MS, "slow"), up(DAY_MS, "well")),
+        wiped(DAY_MS + 5_000, "a") | by,
+        deleted(DAY_MS + 6_000, "back", "a", "b") | by,
+        topics(DAY_MS + 70_000, "b", added=["back"]),
+        deleted(DAY_MS + 80_000, "gone", "a", "b") | {"by": "mqadmin at front f", "user": ""},
+        down(DAY_MS + 90_000, "b", "drained") | by | {"by": "agent at host-b"},
+        forgotten(DAY_MS + 95_000, "b") | {"by": "sharedroutes forget of bob@ops"},
+    ]
+    sent = [sample(DAY_MS + second * 1_000, "c", "slow", outcome="failed") for second in range(9)]
+    sent += [sample(DAY_MS + second * 1_000, "c", "well") for second in range(9)]
+    changes, until_ms = changes_of(spark, rows), DAY_MS + 100_000
+    history = History(changes=changes, samples=samples_of(spark, sent), until_ms=until_ms)
+    return Told.of(history, tmp_path_factory.mktemp("operated"), DAY_MS + 95_000)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_an_ingest_says_what_it_kept_and_that_changes_are_lost(written: Written) -> None:
     first, lost, marked = written.ingested
-    assert (first.status, first.out) == (0, "8 changes in 1 batches, 1 set aside\n")
+    assert (first.status, first.out) == (0, "12 changes in 1 batches, 1 set aside\n")
     started, batch = first.err.splitlines()
     assert started.startswith("ingesting into ")
     assert re.match(
-        r"batch 0001-000000000000: 8 changes in [\d.]+ s; sharedroutes: 0 unread \(0 % of ", batch
+        r"batch 0001-000000000000: 12 changes in [\d.]+ s; sharedroutes: 0 unread \(0 % of ", batch
     )
     assert (lost.status, lost.out) == (1, "")
     assert "Error: registry sharedroutes: no change stands at " in lost.err
@@ -241,85 +341,66 @@ def test_the_tables_show_the_failure_at_its_time(written: Written) -> None:
 
 
 def test_it_takes_the_place_of_an_older_report(written: Written) -> None:
-    assert OLDER not in written.page.read_text(encoding="utf-8")
+    assert OLDER not in written.html
     assert sorted(path.name for path in written.page.parent.iterdir()) == ["report.html", "tables"]
 
 
-def test_an_outage_that_lasts_is_judged_up_to_now_and_never_met(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_report_that_is_killed_leaves_the_older_one(written: Written, killed: Path) -> None:
+    assert (killed / "_unfinished" / "incidents.parquet").is_dir()
+    left = {path: text for path, text in contents(killed).items() if path.parts[0] != "_unfinished"}
+    assert left == contents(written.page.parent)
+
+
+def test_the_next_report_tidies_up_after_older_ones(still_out: Told) -> None:
+    out = still_out.page.parent
+    assert sorted(path.name for path in out.iterdir()) == ["report.html", "tables"]
+    assert not [*out.rglob("of-the-killed-one")]
+    assert not (out / "tables" / "clients.parquet").exists()  # the older one had samples, this one has not
+    assert (out / "tables" / "incidents.parquet").exists()
+
+
+def test_an_outage_that_lasts_is_judged_up_to_now_and_never_met(still_out: Told) -> None:
     """Nothing changes after it began, a minute ago: its budget of a day is not spent yet."""
-    began_ms = time.time_ns() // 1_000_000 - 60_000
-    rows = [
-        *(topics(began_ms - 86_400_000, "broker-a", added=["orders"]), up(began_ms - 86_399_000, "broker-a")),
-        down(began_ms, "broker-a", "broker gone"),
-    ]
-    done = write_report(History(changes=changes_of(spark, rows), slo=99.0), str(tmp_path))
+    done = still_out.done
     assert (done.missed, done.burning) == (0, 1)
-    assert done.until_ms >= began_ms + 60_000
+    assert done.until_ms - 60_000 >= still_out.last_ms
     warning, quiet = done.warnings
     assert warning.startswith("1 topic still out at the end, ")
     assert quiet.startswith("nothing has changed since 20")
-    page = Path(done.page).read_text(encoding="utf-8")
-    assert f'<p class="warning">{warning}</p>' in page
-    tiles = {name: (value, note) for name, value, note in _TILE.findall(page)}
-    assert tiles["at the end"][0] == "1 topic out"
-    value, note = tiles["objective 99 %"]
+    assert f'<p class="warning">{warning}</p>' in still_out.html
+    assert still_out.tiles["at the end"][0] == "1 topic out"
+    value, note = still_out.tiles["objective 99 %"]
     assert (value, note.rpartition(" up to ")[0]) == (
         "burning",
         "0 missed it, 1 burning besides, of 1 topic,",
     )
 
 
-def test_what_operators_did_stands_on_the_page_with_who_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    by = {"by": "sharedroutes wipe of alice@ops", "user": "ops"}
-    rows = [
-        *(row for name in "ab" for row in (topics(DAY_MS, name, added=["gone", "back"]), up(DAY_MS, name))),
-        wiped(DAY_MS + 5_000, "a") | by,
-        deleted(DAY_MS + 6_000, "back", "a", "b") | by,
-        topics(DAY_MS + 70_000, "b", added=["back"]),
-        deleted(DAY_MS + 80_000, "gone", "a", "b") | {"by": "mqadmin at front f", "user": ""},
-        down(DAY_MS + 90_000, "b", "drained") | by | {"by": "agent at host-b"},
-        forgotten(DAY_MS + 95_000, "b") | {"by": "sharedroutes forget of bob@ops"},
-    ]
-    history = History(changes=changes_of(spark, rows), until_ms=DAY_MS + 100_000)
-    done = write_report(history, str(tmp_path))
-    page = Path(done.page).read_text(encoding="utf-8")
-    tiles = {name: note for name, _, note in _TILE.findall(page)}
+def test_what_operators_did_stands_on_the_page_with_who_it_was(operated: Told) -> None:
+    tiles = {name: note for name, (_, note) in operated.tiles.items()}
     assert tiles["latest topic that went"] == (
         "gone from a, b at 2026-11-21 00:01:20 (by mqadmin at front f), still gone after 20 s"
     )
     assert tiles["at the end"].endswith("2026-11-21 00:00:05: a (by sharedroutes wipe of alice@ops as ops)")
-    tables = tmp_path / "tables"
-    acts = pq.read_table(tables / "operations.parquet").to_pylist()
+    acts = operated.rows("operations")
     assert [(row["did"], row["brokers"], row["topics"], row["by"]) for row in acts] == [
         ("wiped", ["a"], [], "sharedroutes wipe of alice@ops as ops"),
         ("deleted", ["a", "b"], ["back"], "sharedroutes wipe of alice@ops as ops"),
         ("deleted", ["a", "b"], ["gone"], "mqadmin at front f"),
         ("forgotten", ["b"], [], "sharedroutes forget of bob@ops"),
     ]
-    sessions = pq.read_table(tables / "broker_sessions.parquet").to_pylist()
-    assert {row["ended_by"] for row in sessions} == {"agent at host-b as ops", None}
-    topics_of = pq.read_table(tables / "topic_availability.parquet").to_pylist()
+    assert {row["ended_by"] for row in operated.rows("broker_sessions")} == {"agent at host-b as ops", None}
+    topics_of = operated.rows("topic_availability")
     assert {row["topic"]: row["absent_ms"] for row in topics_of} == {"back": 64_000, "gone": 20_000}
 
 
-def test_who_is_alive_and_of_no_use_stands_on_top(spark: SparkSession, tmp_path: Path) -> None:
-    turns = [up(DAY_MS + 10_000 * turn, "fought", turn + 1, address=f"{turn % 2}:1") for turn in range(4)]
-    rows = [
-        *turns,
-        up(DAY_MS, "wiped"),
-        wiped(DAY_MS + 5_000, "wiped"),
-        up(DAY_MS, "slow"),
-        up(DAY_MS, "well"),
-    ]
-    sent = [sample(DAY_MS + second * 1_000, "c", "slow", outcome="failed") for second in range(9)]
-    sent += [sample(DAY_MS + second * 1_000, "c", "well") for second in range(9)]
-    history = History(changes=changes_of(spark, rows), samples=samples_of(spark, sent))
-    page = Path(write_report(history, str(tmp_path)).page).read_text(encoding="utf-8")
-    told = {name: (value, note) for name, value, note in _TILE.findall(page)}
+def test_who_is_alive_and_of_no_use_stands_on_top(operated: Told, still_out: Told) -> None:
+    told = operated.tiles
     assert told["at the end"][0] == "1 broker wiped"
-    assert told["at the end"][1].endswith("; without write permission since 2026-11-21 00:00:05: wiped")
-    assert '<i class="wiped"' in page
-    assert "without write permission for 1 h from 2026-11-21 00:00:05.000 on" in page
+    assert '<i class="wiped"' in operated.html
+    assert "without write permission for 1 min 35 s from 2026-11-21 00:00:05.000 on" in operated.html
+    since = time_text(still_out.last_ms - 60_000)
+    assert still_out.tiles["at the end"][1].endswith(f"; without write permission since {since}: wiped")
     assert told["most take-overs"] == (
         "3 take-overs",
         "fought:0 was taken from an owner that lived: has it two agents?",
@@ -327,14 +408,9 @@ def test_who_is_alive_and_of_no_use_stands_on_top(spark: SparkSession, tmp_path:
     assert told["worst client"][1].endswith("of all clients 9 failed, 0 at brokers that were gone, 9 at slow")
 
 
-@pytest.mark.parametrize(("turns", "told"), [(3, None), (4, "3 take-overs")])
-def test_two_agents_at_one_address_stand_on_top(
-    spark: SparkSession, tmp_path: Path, turns: int, told: str | None
-) -> None:
-    changes = changes_of(spark, [up(DAY_MS + 10_000 * turn, "fought", turn + 1) for turn in range(turns)])
-    page = Path(write_report(History(changes=changes), str(tmp_path)).page).read_text(encoding="utf-8")
-    tiles = {name: value for name, value, _ in _TILE.findall(page)}
-    assert tiles.get("most take-overs") == told
+def test_two_agents_at_one_address_stand_on_top(written: Written, still_out: Told) -> None:
+    assert written.tiles["most take-overs"][0] == "3 take-overs"  # four owners of broker-c
+    assert "most take-overs" not in still_out.tiles  # three owners
 
 
 def test_what_topics_lost_in_many_days_is_drawn(spark: SparkSession) -> None:
@@ -344,38 +420,6 @@ def test_what_topics_lost_in_many_days_is_drawn(spark: SparkSession) -> None:
     chart = lost_time(outages, Span(DAY_MS, DAY_MS + 60 * day_ms))
     assert chart is not None
     assert [round(bar.at, 1) for bar in chart.columns] == [96.7, 98.3]
-
-
-class Killed(BaseException):
-    """The process is gone."""
-
-
-def test_a_report_that_is_killed_leaves_the_older_one_and_the_next_one_tidies_up(
-    written: Written, spark: SparkSession, tmp_path: Path
-) -> None:
-    out = tmp_path / "report"
-    shutil.copytree(written.page.parent, out)
-    before = contents(out)
-    history = History(changes=stored_changes(spark, str(written.page.parents[1] / "history")))
-
-    def kill(answer: str) -> None:
-        if answer == "topic_availability":
-            raise Killed
-
-    with pytest.raises(Killed):
-        write_report(history, str(out), on_answer=kill)
-    assert (out / "_unfinished" / "incidents.parquet").is_dir()
-    (out / "_unfinished" / "incidents.parquet" / "of-the-killed-one").touch()
-    assert {path: text for path, text in contents(out).items() if path.parts[0] != "_unfinished"} == before
-    write_report(history, str(out))
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "tables"]
-    assert not [*out.rglob("of-the-killed-one")]
-    assert not (out / "tables" / "clients.parquet").exists()  # it had samples, which this one has not
-    assert (out / "tables" / "incidents.parquet").exists()
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_page_stands_in_a_real_browser_by_itself(written: Written, browser: webdriver.Chrome) -> None:
