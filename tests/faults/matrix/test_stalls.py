@@ -20,7 +20,9 @@ from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.stalls import EVERY_S, Stalls, waited_ns
 from tests.support import process_state, wait_until
 
-_BUSY = "while True: pass"
+_BUSY = "import os; os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))\nwhile True: pass"
+"""It takes turns with others also under `chrt`: otherwise nothing that could end it would run again."""
+
 _LEAST_NS = 50_000_000
 
 
