@@ -6,6 +6,7 @@ import ast
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -92,13 +93,16 @@ def _nodes(source: str) -> Iterator[ast.AST]:
     return ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"), source))
 
 
-def _imported(source: str) -> Iterator[str]:
-    """Yield the absolute modules a file imports."""
+@cache
+def _imported(source: str) -> frozenset[str]:
+    """Return the absolute modules a file imports."""
+    found = set[str]()
     for node in _nodes(source):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
+            found.add(node.module)
+    return frozenset(found)
 
 
 def _modules(source: str) -> set[str]:

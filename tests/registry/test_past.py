@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,8 @@ from sharedroutes.registry.past import BrokerNow, BrokerState, ms_of, pasts, tol
 from tests.registry.worlds import BEGIN_MS, TOPICS, Story, World
 
 SEEDS = range(40)
+
+story_of = cache(Story)
 
 
 def last_at(changes: Sequence[Change], at_ms: int) -> int:
@@ -38,7 +41,7 @@ def serving(world: World, topic: str) -> set[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_moment_is_told_as_it_was_however_much_was_trimmed(seed: int) -> None:
-    story = Story(seed)
+    story = story_of(seed)
     for cut in range(0, len(story.changes), 7):
         left = story.changes[cut:]
         for change in left[::5]:
@@ -59,7 +62,7 @@ def test_every_moment_is_told_as_it_was_however_much_was_trimmed(seed: int) -> N
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_unknown_of_what_changes_have_told(seed: int) -> None:
-    story = Story(seed)
+    story = story_of(seed)
     at_ms = ms_of(story.changes[-1])
     for name, broker in pasts(story.changes, None, at_ms).items():
         assert (broker.topics, broker.replicas) == (
@@ -70,7 +73,7 @@ def test_nothing_is_unknown_of_what_changes_have_told(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_a_change_did_to_topics_is_counted_as_it_was(seed: int) -> None:
-    story = Story(seed)
+    story = story_of(seed)
     question = Before(at_ms=ms_of(story.changes[45]), window_ms=5_000)
     rows = [named(question, row) for row in question.rows(story.changes, story.now())]
     window = [change for change in story.changes if question.from_ms < ms_of(change) <= question.at_ms]
@@ -100,7 +103,7 @@ def _route(world: World, name: str, topic: str) -> object:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_topic_is_served_after_each_change_by_whom_it_says(seed: int) -> None:
-    story = Story(seed)
+    story = story_of(seed)
     question = TopicHistory(topic="orders", since_ms=BEGIN_MS)
     numbers = {change.change_id: number for number, change in enumerate(story.changes)}
     shown = set()
@@ -116,7 +119,7 @@ def test_a_topic_is_served_after_each_change_by_whom_it_says(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_difference_leads_from_one_table_to_the_other(seed: int) -> None:
-    story = Story(seed)
+    story = story_of(seed)
     from_ms, to_ms = ms_of(story.changes[20]), ms_of(story.changes[50])
     tables = [
         {(row[1], row[0]) for row in TableAt(at_ms=ms).rows(story.changes, story.now())}
@@ -133,7 +136,7 @@ def test_a_difference_leads_from_one_table_to_the_other(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_difference_tells_what_went_and_came_back_meanwhile(seed: int) -> None:
-    story = Story(seed)
+    story = story_of(seed)
     from_ms, to_ms = ms_of(story.changes[20]), ms_of(story.changes[50])
     worlds = story.worlds[last_at(story.changes, from_ms) : last_at(story.changes, to_ms) + 1]
     rows = [*Difference(from_ms=from_ms, to_ms=to_ms).rows(story.changes, story.now())]
