@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,17 +27,24 @@ _ON_REQUEST: Final = {
 """Folders of tests that need more servers, or much time: each has an option that asks for it."""
 
 _SPARK: Final = "tests/pipeline/spark/"
+ANSWERS: Final = tuple(
+    f"{_SPARK}test_{name}.py" for name in ("availability", "history", "random_answers", "report")
+)
+"""Half of the time of those on Spark: what works out most answers."""
+
 _BEYOND: Final = {
     Path(__file__).parent / folder
     for folder in (
         "benchmarks",
         "cluster",
+        "deploy/test_monitoring.py",
         "faults",
         "interop",
         "pipeline/processes",
         "pipeline/spark",
         "real",
         "status_page/test_browser.py",
+        "test_release.py",
     )
 }
 """Where tests need servers, Spark or brokers, and that are not even imported with `--offline`."""
@@ -44,7 +52,8 @@ _BEYOND: Final = {
 LONG_S: Final = {
     "tests/interop/test_registrations.py": 400.0,
     "tests/pages/test_spark.py": 380.0,
-    _SPARK: 370.0,
+    _SPARK: 130.0,
+    ANSWERS[0]: 129.0,
     "tests/interop/test_cluster.py": 250.0,
     "tests/benchmarks/test_benchmarks.py": 170.0,
     "tests/benchmarks/test_peers.py": 160.0,
@@ -80,13 +89,21 @@ LONG_S: Final = {
     "tests/pages/test_store.py": 30.0,
     "tests/pages/test_python.py": 20.0,
     "tests/test_wheel.py": 20.0,
+    "tests/broker_agent/test_agent_slaves.py": 20.0,
+    "tests/broker_agent/test_roles.py": 20.0,
+    "tests/cli/watch/test_view.py": 20.0,
+    "tests/real/test_secured.py": 20.0,
     "tests/cli/test_main.py": 15.0,
     "tests/client/test_cache_machine.py": 15.0,
-    "tests/client/test_client_network.py": 15.0,
+    "tests/client/test_client_network.py": 25.0,
     "tests/faults/test_drains.py": 15.0,
     "tests/faults/test_pauses.py": 15.0,
     "tests/faults/test_walk.py": 15.0,
     "tests/registry/test_table_property.py": 15.0,
+    "tests/broker_agent/test_sidecar.py": 15.0,
+    "tests/broker_agent/test_sources_files.py": 15.0,
+    "tests/client/test_attempts_hanging.py": 15.0,
+    "tests/nameserver/test_front_liveness.py": 15.0,
     "tests/pipeline/test_sample_round_trip.py": 10.0,
     "tests/cli/test_json.py": 10.0,
     "tests/cli/test_tables.py": 10.0,
@@ -95,6 +112,10 @@ LONG_S: Final = {
     "tests/client/test_core_machine.py": 10.0,
     "tests/deploy/test_monitoring.py": 10.0,
     "tests/registry/test_follow_machine.py": 10.0,
+    "tests/broker_agent/test_sidecar_reloads.py": 10.0,
+    "tests/broker_agent/test_sources_remote.py": 10.0,
+    "tests/registry/test_acl.py": 10.0,
+    "tests/simulation/test_single_sends.py": 10.0,
 }
 """About how long the longest take, by `--durations`. Only their order matters: it need not be exact."""
 
@@ -131,6 +152,17 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what is collected out of all garbage collections: it stays, and is most of what there is."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what `make cluster-test`, `make agent-faults` and `make interop` ask for."""
     group = parser.getgroup("sharedroutes")
@@ -157,10 +189,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives each file to one worker, the longest first, so that all workers end together.
 
-    All that need Spark go to the same worker: a session takes ten seconds.
+    All that need Spark go to two workers: in one they would be done last, and each session takes ten seconds.
     """
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(ANSWERS):
+            return ANSWERS[0]
         return _SPARK if nodeid.startswith(_SPARK) else str(super()._split_scope(nodeid))
 
     def _assign_work_unit(self, node: Any) -> None:
@@ -172,7 +206,7 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """Share the tests out as `--dist loadfile`, but the longest files first, and Spark to one worker."""
+    """Share the tests out as `--dist loadfile`, but the longest files first, and Spark to two workers."""
     return LongestFirst(config, log)
 
 

@@ -1,4 +1,4 @@
-"""The one Spark session of the tests that need it, in tests/pipeline/spark."""
+"""The Spark session of the tests that need it, in tests/pipeline/spark: one a process."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conftest import LONG_S, LongestFirst
+from tests.conftest import ANSWERS, LONG_S, LongestFirst
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = (
@@ -17,6 +17,8 @@ TESTS: Final = (
     "tests/demo/test_demo.py::test_it",
     "tests/pipeline/spark/test_load.py::test_it",
     "tests/pipeline/spark/test_report.py::test_it",
+    "tests/pipeline/spark/test_history.py::test_it",
+    "tests/pipeline/spark/test_past.py::test_it",
 )
 
 
@@ -30,7 +32,7 @@ class Worker:
         self.told.append([TESTS[index] for index in indices])
 
 
-def test_the_longest_are_given_out_first_and_those_on_spark_together() -> None:
+def test_the_longest_are_given_out_first_and_those_on_spark_in_two_parts() -> None:
     shared: Any = LongestFirst.__new__(LongestFirst)
     worker = Worker()
     shared.assigned_work, shared.registered_collections = {}, {worker: list(TESTS)}
@@ -41,12 +43,13 @@ def test_the_longest_are_given_out_first_and_those_on_spark_together() -> None:
         shared._assign_work_unit(worker)
     assert [(unit[0].partition("::")[0], len(unit)) for unit in worker.told] == [
         ("tests/pipeline/spark/test_load.py", 2),
+        ("tests/pipeline/spark/test_report.py", 2),
         ("tests/demo/test_demo.py", 1),
         ("tests/test_of_many.py", 90),
         ("tests/test_small.py", 3),
     ]
 
 
-@pytest.mark.parametrize("scope", LONG_S)
+@pytest.mark.parametrize("scope", sorted({*LONG_S, *ANSWERS}))
 def test_what_is_known_to_take_long_exists(scope: str) -> None:
     assert (ROOT / scope).exists()

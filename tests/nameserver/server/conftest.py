@@ -13,12 +13,3 @@ def _tasks_end_with_their_test() -> Iterator[None]:
     """Let what asyncio says of tasks that a test left come at its own end, and not in the log of another."""
     yield
     gc.collect()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _what_was_there_before_is_set_aside() -> Iterator[None]:
-    """Let the collections at the ends of tests pass over it: they took most of the time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
