@@ -14,6 +14,7 @@ import pytest
 from sharedroutes.broker_agent import AgentConfig, BrokerConf
 from sharedroutes.broker_agent.planner.events import RoleFound, RoleUnknown
 from sharedroutes.broker_agent.rocketmq.broker_conf import read, this_site
+from sharedroutes.broker_agent.roles import role
 from sharedroutes.broker_agent.roles.identity import ConfiguredRole, PermissionFound, RoleChanges, RoleEvent
 from sharedroutes.broker_agent.roles.role import addresses, roles, running_settings
 from sharedroutes.registry import Broker
@@ -229,6 +230,11 @@ async def test_a_file_that_cannot_be_followed_is_reported_and_what_it_said_stays
     assert problem in report
     assert mended == f"{path}: is in order again"
     assert found_ids(told.all) == [0, 2]
+
+
+@pytest.fixture(autouse=True)
+def _elected_brokers_are_asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(role, "_ELECTED_S", OFTEN_S)
 
 
 class Elected(SpeakingBroker):
