@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Change, Record
+from tests.faults.checker.history import Change, Expected, Record
 from tests.faults.checker.past import Past, Verdict
 
 _WRITTEN_AGAIN: Final = ("corrupt-", "delete-")
@@ -57,12 +57,15 @@ def check_that_tables_are_whole(past: Past, verdict: Verdict) -> None:
     without its topics, and a slave that stands in for its master takes no topic away. Of
     `docs/design/front.md`: a front that restores what the store has lost restores all that the broker said.
     """
-    owners = _Owners(past)
+    owners, deleted = _Owners(past), dict[str, Change]()
+    known = {of for truth in past.of(Expected) for topics in truth.table.topics.values() for of in topics}
     for change in past.of(Change):
         record = change.record
         if record is None:
             continue
         owners.take(change, record)
+        if record.kind == ChangeKind.DELETED:
+            deleted |= dict.fromkeys({*record.removed} - known, change)
         if record.kind != ChangeKind.TOPICS or not record.epoch:
             continue
         gone = {*record.removed} & _topics(past, record.broker, change.at_us)
@@ -70,6 +73,9 @@ def check_that_tables_are_whole(past: Past, verdict: Verdict) -> None:
             f"{record.broker}:{record.id} has {', '.join(sorted(gone))}, which were taken out of its table"
         )
         verdict.check(reason if gone else "", past.expected_event(change.at_us), change)
+        back = {*record.added} & deleted.keys()
+        reason = f"{record.broker}:{record.id} has {', '.join(sorted(back))} again, deleted for good"
+        verdict.check(reason if back else "", *(deleted[of] for of in back), change)
         came, late = owners.late(change, record)
         reason = f"{record.broker}:{record.id} was told to live before {', '.join(sorted(late))} were there"
         verdict.check(reason if late else "", came, change)

@@ -68,6 +68,14 @@ def test_what_an_operator_deletes_comes_back_later() -> None:
     assert reasons(story, "told to live") == []
 
 
+@pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 0), ("extra", 1)])
+def test_what_no_broker_is_to_have_stays_deleted(topic: str, wrong: int) -> None:
+    story = begun()
+    change(story, ChangeKind.DELETED, removed=(topic,), brokers=(BROKER,), by="operator")
+    change(story, ChangeKind.TOPICS, added=(topic,))
+    assert len(reasons(story, "deleted for good")) == wrong
+
+
 @pytest.mark.parametrize("name", ["flushall", "delete-listing", "corrupt-listing"])
 @pytest.mark.parametrize("lost_first", [True, False])
 def test_what_the_store_loses_later_is_written_again(name: str, *, lost_first: bool) -> None:

@@ -22,10 +22,9 @@ from sharedroutes.registry import EmbeddedServer
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.checker.history import Replica, Started, TableContent, Writer
 from tests.faults.matrix.settings import (
-    AGENT_LEASE_S,
     CALL_S,
     CHUNK_TOPICS,
-    FRONT_LEASE_S,
+    FRONT_LEASE_MS,
     HEARTBEAT_S,
     LEASE_S,
     ON,
@@ -205,12 +204,11 @@ class Fleet:
         return _address(self._listens[name])
 
     def _agent(self, name: str, host: BrokerHost) -> AgentProcess:
-        lease_s = AGENT_LEASE_S.get(host.name, LEASE_S)
         return AgentProcess(
             name,
             self.logs,
             *("--broker-conf", str(host.conf), "--redis", self.store.url, *_HANG),
-            *("--heartbeat", str(HEARTBEAT_S), "--lease-ttl", str(lease_s), "--call-deadline", str(CALL_S)),
+            *("--heartbeat", str(HEARTBEAT_S), "--lease-ttl", str(LEASE_S), "--call-deadline", str(CALL_S)),
             *("--log-format", "json", "--stop-watch", "0", "--chunk-topics", str(CHUNK_TOPICS)),
             environment=_FINDS_US,
             launch=partial(self._noted, name),
@@ -227,8 +225,7 @@ class Fleet:
     def _broker(self, host: BrokerHost) -> Program:
         fronts = self._listens.values() if host.name in _AT_FRONTS else ()
         history = str(self.folder / "history")
-        lease_ms = str(lease_ms_at_fronts(host.name))
-        words = (host.name, str(host.port), str(host.topics_path), lease_ms, history, *fronts)
+        words = (host.name, str(host.port), str(host.topics_path), str(FRONT_LEASE_MS), history, *fronts)
         return self._program(host.name, "stand_in", *words)
 
     def _client(self, kind: str) -> Program:
@@ -255,11 +252,6 @@ class Fleet:
         started = self._start(command, log, environment=environment)
         self._history.write(Started(who=name, pid=started.pid))
         return started
-
-
-def lease_ms_at_fronts(broker: str) -> int:
-    """Return how long a lease a broker asks of fronts."""
-    return round(FRONT_LEASE_S.get(broker, LEASE_S) * 1_000)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -13,11 +13,8 @@ from tests.faults.checker.history import Bounds
 
 HEARTBEAT_S: Final = 1.0
 LEASE_S: Final = 4.0
-AGENT_LEASE_S: Final[Mapping[str, float]] = {"broker-b": 3.0}
-"""Where it is not LEASE_S: shorter than that of the fronts which have the broker too."""
-
-FRONT_LEASE_S: Final[Mapping[str, float]] = {"broker-c": 8.0}
-"""What brokers say to fronts where it is not LEASE_S: longer than it takes to find out that one hangs."""
+FRONT_LEASE_MS: Final = 8_000
+"""What brokers say to fronts: longer than agents say, and than it takes to find out that one hangs."""
 
 CALL_S: Final = 1.0
 HOLD_S: Final = 30.0
@@ -83,7 +80,7 @@ def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = 
 BOUNDS: Final = Bounds(
     lease_ms=round(LEASE_S * 1_000),
     stale_ms=1_500,  # leases are looked at every second (ClientConfig.tail_s)
-    fronts_ms=round(max(FRONT_LEASE_S.values()) * 1_000),
+    fronts_ms=FRONT_LEASE_MS,
     hold_ms=round(HOLD_S * 1_000),
     reread_ms=round((JITTER_S + 1.0) * 1_000),
     converge_ms=25_000,  # a front comes back within 6 s, and reads everything within 15 s

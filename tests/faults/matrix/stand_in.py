@@ -31,6 +31,9 @@ COMES: Final = signal.SIGUSR2
 UPDATE_TOPIC: Final = 17
 """Tells it how many queues a topic has from now on (RocketMQ: UPDATE_AND_CREATE_TOPIC)."""
 
+DELETE_TOPIC: Final = 215
+"""Tells it that it has a topic no more (RocketMQ: DELETE_TOPIC_IN_BROKER)."""
+
 _REGISTERED_EVERY: Final = 5
 """Beats; the others are short heartbeats."""
 
@@ -63,6 +66,11 @@ class StandIn(SpeakingBroker):
         if command.code == UPDATE_TOPIC:
             self._change(command.ext_field("topic") or "", int(command.ext_field("readQueueNums") or 0))
             return response_to(command, ResponseCode.SUCCESS)
+        if command.code == DELETE_TOPIC:
+            del self.topics[command.ext_field("topic") or ""]
+            self.version = self.version | {"counter": self.version["counter"] + 1}
+            self._tell("")
+            return response_to(command, ResponseCode.SUCCESS)
         if command.code != RequestCode.SEND_MESSAGE_V2:
             return super().answer(command)
         self._history.write(Received(message=command.body.decode(), address=self.address))
@@ -77,7 +85,11 @@ class StandIn(SpeakingBroker):
 
     def _change(self, topic: str, queues: int) -> None:
         counts = {"readQueueNums": queues, "writeQueueNums": queues}
-        self.create(topic, **{**self.topics[topic], **counts})
+        self.create(topic, **{**self.topics.get(topic, {}), **counts})
+        self._tell(topic)
+
+    def _tell(self, topic: str) -> None:
+        """Keep the table, and have fronts told of a topic in it; of all that it has now if that is ""."""
         self._path.write_bytes(orjson.dumps({"topicConfigTable": self.topics, "dataVersion": self.version}))
         self.changed = topic
         news, self.news = self.news, asyncio.Event()
@@ -137,7 +149,7 @@ class Registrar:
                     command, deadline_s=_ANSWER_S if version == told else _WRITTEN_S
                 )
                 is_done = answer.code == ResponseCode.SUCCESS
-                if is_done and version != told:
+                if is_done and version != told and self._broker.changed:
                     found = await self._found(connection)
                     if version == self._broker.version:
                         topic = self._broker.changed

@@ -13,10 +13,10 @@ from sharedroutes.registry.scripts import UNREGISTER
 from sharedroutes.remoting import RequestCode
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
-from tests.faults.matrix.fleet import HAS_AGENT, lease_ms_at_fronts
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import BOUNDS, CALL_S, HEARTBEAT_S, LEASE_S, SENT_TO, TOPICS
-from tests.faults.matrix.stand_in import COMES, LEAVES, registration, said_by
+from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, connections_of, fault
+from tests.faults.matrix.settings import BOUNDS, CALL_S, FRONT_LEASE_MS, HEARTBEAT_S, LEASE_S, SENT_TO, TOPICS
+from tests.faults.matrix.stand_in import COMES, DELETE_TOPIC, LEAVES, registration, said_by
 from tests.faults.victims import AgentProcess
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
@@ -173,6 +173,22 @@ def delete_topic(site: Site) -> Iterator[Effect]:
 
 
 @fault("processes")
+def delete_for_good(site: Site) -> Iterator[Effect]:
+    """A topic is deleted at its broker, which is at fronts, and by an operator, and the store is emptied."""
+    host, topic = site.fleet.hosts["broker-c"], f"extra-{now_us()}"
+    site.change_topic(QUEUES, topic)
+    with suppress(OSError, AssertionError, RegistryError):
+        with Peer(("127.0.0.1", host.port), CALL_S) as broker:
+            broker.ask(DELETE_TOPIC, {"topic": topic})
+        with site.registry() as registry:
+            registry.admin.delete_topic(topic)
+    site.wait_at_most(2 * HEARTBEAT_S, lambda: False, "fronts have heard of it")
+    began_us = now_us()
+    site.auditor.at_primary(("FLUSHALL",))
+    yield Effect(topic, site.lasts(SHORT_S), WHOLE_STORE, loses=True, began_us=began_us)
+
+
+@fault("processes")
 def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
     """The agent of a broker that is at fronts too ends, and comes back: fronts hold it meanwhile."""
     agent = site.fleet.agents["agent-b"]
@@ -204,7 +220,7 @@ def late_goodbye(site: Site) -> Iterator[Effect]:
     """The connection of a broker's former life says late that it ends, when the broker is back."""
     fleet = site.fleet
     broker, host = fleet.brokers["broker-c"], fleet.hosts["broker-c"]
-    fields = said_by(host.name, host.address, lease_ms_at_fronts(host.name))
+    fields = said_by(host.name, host.address, FRONT_LEASE_MS)
     written = orjson.loads(host.topics_path.read_bytes())
     command = registration(fields, written["topicConfigTable"], written["dataVersion"])
     sessions, front = ("HLEN", KEYS.sessions(host.name, 0)), site.rng.choice(sorted(fleet.fronts))
