@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
 from sharedroutes.registry import ChangeKind
@@ -30,10 +30,15 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
     millisecond", and one whose doorbell was missed is noticed within 1 s.
     """
     said: _Said = defaultdict(list)
+    fresh: dict[str, list[Route]] = defaultdict(list)
     for route in past.of(Route):
-        if not route.fresh:
+        if route.fresh:
+            fresh[route.topic].append(route)
+        else:
             said[route.who, route.topic].append(route)
     _check_views(past, said, verdict)
+    for (_, topic), routes in said.items():
+        _check_queues(past, fresh[topic], routes, verdict)
     _check_reread(past, said, verdict)
     _check_held(past, said, verdict)
     _check_followers(past, verdict)
@@ -71,6 +76,23 @@ def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:
             )
             reason = f"{route.who} holds {replica.broker} back, which has had its lease all the time"
             verdict.check(reason if lives else "", route)
+
+
+def _check_queues(past: Past, fresh: list[Route], said: list[Route], verdict: Verdict) -> None:
+    """Check that a view has as many queues of each broker as lookups find, once they have for a while."""
+    since_us = fresh[0].at_us if fresh else 0
+    for before, after in pairwise(fresh):
+        limit_us = past.limit_us(since_us, past.bounds.arrival_ms, *past.everybody)
+        is_over = before.at_us <= limit_us < after.at_us and before.queues == after.queues
+        if is_over and is_back(past, said[0].who, since_us, limit_us):
+            for known in said_between(said, limit_us, limit_us):
+                shown, found = dict(known.queues), dict(before.queues)
+                wrong = {of for of in shown.keys() & found.keys() if shown[of] != found[of]}
+                names = ", ".join(sorted(wrong))
+                reason = f"{known.who} has {known.topic} on {names} as it was {past.bounds.arrival_ms} ms ago"
+                verdict.check(reason if wrong else "", before, known)
+        if after.queues != before.queues:
+            since_us = after.at_us
 
 
 def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:

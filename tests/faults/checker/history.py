@@ -225,6 +225,9 @@ class Route(_Event, frozen=True, kw_only=True, tag="route"):
     brokers: tuple[Replica, ...] | None = None
     """None = the client has no route."""
 
+    queues: tuple[tuple[str, int], ...] = ()
+    """How many queues each broker has, to read from; a front says none."""
+
     stale: bool = False
     """Whether the client says that the store does not confirm its routes: `Health.source` is not live."""
 

@@ -26,6 +26,7 @@ from tests.faults.checker.history import (
 )
 from tests.faults.checker.past import Past, Tenure, Verdict
 from tests.faults.checker.returns import check_that_nothing_goes_back
+from tests.faults.checker.roles import check_that_one_speaks_for_each
 from tests.faults.checker.wipes import check_that_agents_give_back, check_that_wipes_hold
 
 _BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
@@ -71,6 +72,7 @@ def addresses_end_with_their_lease(past: Past) -> Verdict:
         reason = f"{use.event.who} uses {use.broker} at {use.address}, which {why}"
         verdict.check(why and reason, last.gone if last else None, use.event)
     check_that_nothing_goes_back(past, verdict)
+    check_that_one_speaks_for_each(past, verdict)
     return verdict
 
 
@@ -192,6 +194,7 @@ def the_fenced_change_nothing(past: Past) -> Verdict:
     """
     verdict = Verdict()
     _check_writes(past, verdict)
+    _check_that_none_comes_twice(past, verdict)
     for who in {state.who for state in past.of(State)}:
         _check_claims(past, who, verdict)
         _check_that_none_is_taken_back(past, who, verdict)
@@ -217,6 +220,32 @@ def _check_writes(past: Past, verdict: Verdict) -> None:
             verdict.check("")
         else:
             verdict.check(reason, newer, *_fenced(past, record, change), change)
+
+
+def _check_that_none_comes_twice(past: Past, verdict: Verdict) -> None:
+    """Check that an owner whose lease goes on is told once to have come: a registration can be repeated."""
+    ups: dict[tuple[str, int], Change] = {}
+    for change in past.of(Change):
+        record = change.record
+        if record is None or record.kind not in (ChangeKind.UP, ChangeKind.DOWN):
+            continue
+        replica = (record.broker, record.id)
+        before = ups.pop(replica, None)
+        if record.kind == ChangeKind.UP:
+            ups[replica] = change
+            lost = past.may_have_lost(change.at_us - 1_000 * past.bounds.lease_ms, change.at_us)
+            is_same = before is not None and before.record == record and not lost
+            reason = f"{record.broker}:{record.id} has come twice under one epoch"
+            verdict.check(reason if is_same and _goes_on(past, change, record) else "", before, change)
+
+
+def _goes_on(past: Past, change: Change, record: Record) -> bool:
+    """Whether the lease of an owner was there for a while, and is, when it is told to have come."""
+    tenures = past.tenures.get((record.broker, record.id), ())
+    since_us = change.at_us - 1_000 * past.bounds.stale_ms
+    return any(
+        of.epoch == record.epoch and of.from_us < since_us and of.seen_us > change.at_us for of in tenures
+    )
 
 
 def _check_repair(past: Past, change: Change, record: Record, verdict: Verdict) -> None:

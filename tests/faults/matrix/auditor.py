@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryConfig, RegistryError, RouteStore
 from sharedroutes.registry.keys import Keys
 from tests.faults.checker.history import FAILOVER, STORE, Change, Fault, Lease, Record, Route, Writer, now_us
-from tests.faults.matrix.sender import replicas_of
+from tests.faults.matrix.sender import queues_of, replicas_of
 from tests.faults.matrix.settings import CALL_S, ON, SLAVE, TOPICS
 from tests.faults.matrix.stores import NAMESPACE, Store
 from tests.faults.matrix.watcher import Watcher
@@ -74,6 +74,10 @@ class Auditor:
         """Return epoch and address of a lease, as the primary said last; None = there is none."""
         return self.leases.get((broker, broker_id))
 
+    def is_leased(self, address: str) -> bool:
+        """Whether an address has a lease, under whichever id, as the primary said last."""
+        return any(at == address for _, at in [*self.leases.values()])
+
     def check(self) -> None:
         """Raise what ended the auditor, if something has."""
         for watcher in self._watchers:
@@ -100,11 +104,12 @@ class Auditor:
             found = self._lookups.routes(TOPICS)
             leases, now_s = dict(self.leases), time.monotonic()
             for topic in TOPICS:
-                brokers = replicas_of(found.get(topic))
+                brokers, queues = replicas_of(found.get(topic)), queues_of(found.get(topic))
                 before, said_at_s = self._found.get(topic, (None, 0.0))
-                if (brokers, leases) != before or now_s - said_at_s >= _SAID_AGAIN_S:
-                    self._found[topic] = (brokers, leases), now_s
-                    self._history.write(Route(topic=topic, brokers=brokers, fresh=True, began_us=began_us))
+                if (brokers, queues, leases) != before or now_s - said_at_s >= _SAID_AGAIN_S:
+                    self._found[topic] = (brokers, queues, leases), now_s
+                    said = Route(topic=topic, brokers=brokers, queues=queues, fresh=True, began_us=began_us)
+                    self._history.write(said)
 
     def _look(self, server: EmbeddedServer, commands: Sequence[Sequence[str | bytes | int]]) -> list[Any]:
         began_us = now_us()

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from sharedroutes.client import (
     AsyncRouteClient,
     AttemptsFailed,
@@ -48,6 +50,11 @@ def replicas_of(route: TopicRoute | None) -> tuple[Replica, ...] | None:
     )
 
 
+def queues_of(route: TopicRoute | None) -> tuple[tuple[str, int], ...]:
+    """Return how many queues each broker of a route has, as a history has it."""
+    return tuple((row.broker_name, row.read_queue_nums) for row in route.queue_datas) if route else ()
+
+
 class _Healthy(Protocol):
     """What clients of both kinds have."""
 
@@ -73,8 +80,8 @@ class Book:
         """Write down what the client says of a topic."""
         health = self._client.health()
         stale, held = health.source != "live", health.held_brokers
-        brokers, server = replicas_of(route), health.server
-        self._history.write(Route(topic=topic, brokers=brokers, stale=stale, held=held, server=server))
+        said = Route(topic=topic, brokers=replicas_of(route), queues=queues_of(route), stale=stale, held=held)
+        self._history.write(replace(said, server=health.server))
 
     @contextmanager
     def attempt(self, message: str, number: int, queue: MessageQueue) -> Iterator[None]:

@@ -104,7 +104,7 @@ def topics_change(site: Site) -> Iterator[Effect]:
     for name in HAS_AGENT:
         site.fleet.write_topics(of=name, queues=2 * QUEUES)
     try:
-        yield Effect("topics.json", site.lasts(SHORT_S))
+        yield Effect("topics.json", site.lasts(LONG_S))
     finally:
         for name in HAS_AGENT:
             site.fleet.write_topics(of=name)

@@ -16,7 +16,8 @@ from tests.faults.victims import AgentProcess
 _ASKED_S: Final = 1.0
 """Longer than it takes; what is found is believed unless the lease was renewed meanwhile."""
 
-_OF_A_SLAVE: Final = "brokerRole=SLAVE\nbrokerId=1\nenableSlaveActingMaster=false\n"
+_OF_A_SLAVE: Final = "brokerRole=SLAVE\nbrokerId=1\nenableSlaveActingMaster=true\n"
+_OF_A_MASTER: Final = "brokerRole=ASYNC_MASTER\nbrokerId=0\n"
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, AgentProce
         yield host, agent
     finally:
         broker.kill()
-        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(*SLAVE) is None, "a slave is out")
+        site.wait_at_most(LEASE_S, lambda: not site.auditor.is_leased(host.address), "a second one is out")
         agent.kill()
         site.fleet.guests.clear()
 
@@ -43,24 +44,40 @@ def second_master(site: Site) -> Iterator[Effect]:
         yield Effect("broker-a", site.lasts(LONG_S))
 
 
+@contextmanager
+def _slave_alone(site: Site) -> Iterator[tuple[BrokerHost, AgentProcess, Effect]]:
+    """Start a slave of broker-a and kill its master; in the end the master is back, and alone."""
+    began_us, master = now_us(), site.fleet.brokers["broker-a"]
+    try:
+        with _second(site, _OF_A_SLAVE) as (slave, agent):
+            site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*SLAVE) is not None, "there is a slave")
+            taken = (master.name,)
+            effect = Effect(
+                master.name, site.lasts(LONG_S), taken, taken, began_us=began_us, takes_us=now_us()
+            )
+            master.kill()
+            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(master.name) is None, "its master is out")
+            yield slave, agent, effect
+    finally:
+        site.start(master)
+
+
 @fault("processes")
 def slave_alone(site: Site) -> Iterator[Effect]:
     """A slave with fewer topics than its master goes on when that is killed, and changes one of its own."""
-    began_us, master = now_us(), site.fleet.brokers["broker-a"]
-    with _second(site, _OF_A_SLAVE) as (slave, _):
-        site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*SLAVE) is not None, "there is a slave")
-        takes_us = now_us()
-        master.kill()
-        try:
-            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(master.name) is None, "its master is out")
-            rewrite(slave.topics_path, topics_json(SENT_TO, counter=2, queues=2 * QUEUES))
-            yield Effect(
-                master.name,
-                site.lasts(LONG_S),
-                (master.name,),
-                (master.name,),
-                began_us=began_us,
-                takes_us=takes_us,
-            )
-        finally:
-            site.start(master)
+    with _slave_alone(site) as (slave, _, effect):
+        rewrite(slave.topics_path, topics_json(SENT_TO, counter=2, queues=2 * QUEUES))
+        yield effect
+        site.start(site.fleet.brokers[effect.target])
+
+
+@fault("processes")
+def slave_promoted(site: Site) -> Iterator[Effect]:
+    """The agent of a slave that is alone is killed, and begins anew beside the master that it is now."""
+    with _slave_alone(site) as (slave, agent, effect):
+        agent.kill()
+        with slave.conf.open("a") as conf:
+            conf.write(_OF_A_MASTER)
+        site.start(agent)
+        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(effect.target) is not None, "it is the master")
+        yield effect

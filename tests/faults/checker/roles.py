@@ -1,0 +1,42 @@
+"""Who speaks for a group of replicas: a part of rule (a)."""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import attrgetter
+
+from sharedroutes.registry import MASTER_ID
+from tests.faults.checker.history import Route, Sent
+from tests.faults.checker.past import Past, Verdict
+
+
+def check_that_one_speaks_for_each(past: Past, verdict: Verdict) -> None:
+    """Check that a lookup finds a master of each broker, and each address once, and who is sent to.
+
+    Of `docs/design/table.md`: one address is one replica; a slave stands in for a lost master, as id 0 and
+    read-only. All slaves here may.
+    """
+    for route in past.of(Route):
+        brokers = route.brokers or ()
+        if route.fresh and brokers:
+            addresses = [replica.address for replica in brokers]
+            twice = {one for one in addresses if addresses.count(one) > 1}
+            reason = f"{', '.join(sorted(twice))} is two replicas of a group in a lookup"
+            verdict.check(reason if twice else "", route)
+            alone = {of.broker for of in brokers} - {of.broker for of in brokers if of.id == MASTER_ID}
+            reason = f"nobody speaks for {', '.join(sorted(alone))} in a lookup, whose slave may"
+            verdict.check(reason if alone else "", route)
+    _check_attempts(past, verdict)
+
+
+def _check_attempts(past: Past, verdict: Verdict) -> None:
+    """Check that nobody sends to a slave."""
+    slaves = {of for of in past.tenures if of[1] != MASTER_ID}
+    at = {tenure.replica.address for of in slaves for tenure in past.tenures[of]}
+    for sent in (sent for sent in past.of(Sent) if sent.address in at):
+        began_us = sent.began_us or sent.at_us
+        tenures = (of for of in chain.from_iterable(past.tenures.values()) if of.from_us <= began_us)
+        here = [tenure for tenure in tenures if tenure.replica.address == sent.address]
+        last = max(here, key=attrgetter("until_us"), default=None)
+        reason = f"{sent.who} sends to {sent.address}, which is a slave"
+        verdict.check(reason if last and last.replica.id != MASTER_ID else "", last and last.gone, sent)

@@ -1,0 +1,46 @@
+"""A change of what a topic has arrives at clients, and who comes is told once."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import Record, Route
+from tests.faults.checker.report import check
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
+
+BROKER: str = BROKERS[0]
+
+
+def late(after_ms: int) -> list[str]:
+    """Return what is wrong when a client learns so long after a lookup how many queues a broker has."""
+    story = Story()
+    story.begin()
+    story.calm(BOUNDS.back_ms + 1_000)
+    begin_ms = story.now_ms
+    fresh = Route(who="auditor", topic=TOPIC, fresh=True)
+    for _ in range(2 * BOUNDS.arrival_ms // 100):
+        story.now_ms += 100
+        queues = 8 if story.now_ms - begin_ms > BOUNDS.arrival_ms // 3 else 4
+        known = 8 if story.now_ms - begin_ms > BOUNDS.arrival_ms // 3 + after_ms else 4
+        story.tell(replace(fresh, queues=((BROKER, queues),)))
+        story.tell(Route(who=CLIENTS[0], topic=TOPIC, queues=((BROKER, known),)))
+    found = check(story.events).verdicts["d"].violations
+    return [violation.reason for violation in found if "as it was" in violation.reason]
+
+
+@pytest.mark.parametrize(("after_ms", "wrong"), [(500, False), (BOUNDS.arrival_ms + 500, True)])
+def test_a_client_knows_soon_how_many_queues_a_broker_has(after_ms: int, *, wrong: bool) -> None:
+    assert bool(late(after_ms)) == wrong
+
+
+@pytest.mark.parametrize(("epoch", "wrong"), [(0, 1), (1, 0)])
+def test_an_owner_whose_lease_goes_on_comes_once(epoch: int, wrong: int) -> None:
+    story = Story()
+    story.begin()
+    epoch += story.epoch(BROKER)
+    story.change(Record(kind=ChangeKind.UP, broker=BROKER, epoch=epoch, address=address_of(BROKER)))
+    story.calm()
+    found = check(story.events).verdicts["g"].violations
+    assert sum("has come twice" in violation.reason for violation in found) == wrong
