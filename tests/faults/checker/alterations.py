@@ -330,9 +330,14 @@ def _failed_often(events: Events, rng: Random) -> Events:
 
 
 def _not_used_again(events: Events, rng: Random) -> Events | None:
-    """Let a client send nothing to a broker in a calm that is longer than an isolation."""
-    longest_us = 1_000 * (len(BROKERS) * BOUNDS.isolated_ms + BOUNDS.slow_start_ms)
-    found = [calm for calm in calms(Past(events)) if calm.end_us - calm.begin_us > longest_us]
+    """Let a client send nothing to a broker in a calm: what failed before it began anew does not count."""
+    longest_us = 1_000 * (BOUNDS.slow_start_ms + BOUNDS.arrival_ms)
+    past = Past(events)
+    found = [
+        calm
+        for calm in calms(past)
+        if calm.end_us - calm.begin_us > longest_us and not past.may_have_lost(0, calm.end_us)
+    ]
     if not found:
         return None
     calm, who, broker = rng.choice(found), rng.choice(CLIENTS), rng.choice(BROKERS)

@@ -44,8 +44,8 @@ BOUNDS: Final = Bounds(
     reread_ms=2_000,
     converge_ms=6_000,
     first_failures=2,
-    isolated_ms=3_000,
-    slow_start_ms=1_000,
+    isolated_ms=4_000,
+    slow_start_ms=3_500,
     rss_kb=1_000,
 )
 BROKERS: Final = ("broker-a", "broker-b", "broker-c")

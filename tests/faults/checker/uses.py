@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from tests.faults.checker.history import Replica, Route, Sent
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import Change, Replica, Route, Sent
 from tests.faults.checker.past import Past, Verdict, addresses_of
 from tests.faults.checker.views import Calm, calms
 
 _COUNTED_US: Final = 120_000_000
 """For so long a failure makes the isolation after the next one longer."""
+
+_SLOW_US: Final = 550_000
+"""An answer that takes so long restricts its broker, too."""
 
 _LONGEST: Final = 6
 """So many times the first isolation is the longest one."""
@@ -21,6 +25,7 @@ def check_that_the_well_are_used(past: Past, verdict: Verdict) -> None:
 
     Of `docs/design.md`, what must always hold: 8, fault tolerance is bounded; of its defaults: an ejection
     lasts 10 s, each time 10 s more, up to 60 s, and then the broker gets a growing part of its turns for 5 s.
+    Of `docs/client/faults.md`: a broker that was restarted has a clean slate.
     """
     attempts: dict[tuple[str, str], dict[str, list[Sent]]] = defaultdict(lambda: defaultdict(list))
     for sent in past.of(Sent):
@@ -38,16 +43,32 @@ def _check_used(
     inside = [sent for sent in attempts if calm.begin_us < sent.at_us < calm.end_us]
     ends = [calm.begin_us, *(sent.at_us for sent in inside)]
     begins = [*(sent.began_us or sent.at_us for sent in inside), calm.end_us]
+    bad_us = [
+        sent.at_us
+        for sent in attempts
+        if not sent.ok or sent.at_us - (sent.began_us or sent.at_us) >= _SLOW_US
+    ]
     reason = ""
     for since_us, until_us in zip(ends, begins, strict=True):
-        failed = sum(not sent.ok and since_us - _COUNTED_US < sent.at_us <= since_us for sent in attempts)
-        allowed_ms = past.bounds.isolated_ms * min(max(1, failed), _LONGEST) + past.bounds.slow_start_ms
+        if until_us - since_us < 1_000 * past.bounds.slow_start_ms:
+            continue
+        counts_us = max(since_us - _COUNTED_US, _came_us(past, replica, until_us))
+        failed = sum(counts_us < at_us <= since_us for at_us in bad_us)
+        allowed_ms = past.bounds.isolated_ms * min(failed, _LONGEST) + past.bounds.slow_start_ms
         if past.limit_us(since_us, allowed_ms, key[0]) < until_us:
-            known_us = max(since_us, _known_since_us(past, key, replica, until_us))
+            known_us = max(since_us, counts_us, _known_since_us(past, key, replica, until_us))
             if past.limit_us(known_us, allowed_ms, key[0]) < until_us:
                 for_s = (until_us - known_us) / 1e6
                 reason = f"{key[0]} has not sent to {replica.broker} for {for_s:.1f} s, which lives"
     verdict.check(reason, past.expected_event(calm.begin_us), *attempts[-1:])
+
+
+def _came_us(past: Past, replica: Replica, until_us: int) -> int:
+    """Return when the stream told last that a broker has come; 0 = it did not, or that may be lost."""
+    ups = (change for change in past.of(Change) if change.record and change.record.kind == ChangeKind.UP)
+    of_it = [change.at_us for change in ups if change.record and change.record.address == replica.address]
+    came_us = max((at_us for at_us in of_it if at_us <= until_us), default=0)
+    return 0 if past.may_have_lost(came_us, until_us) else came_us
 
 
 def _known_since_us(past: Past, key: tuple[str, str], replica: Replica, until_us: int) -> int:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tests.faults.checker.history import now_us
+from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, Fleet
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_TOLD_S, Effect, Site, fault
 from tests.faults.matrix.settings import BOUNDS, ON
@@ -23,6 +25,9 @@ _ALL_FAIL_S: Final = (2.6, 2.9)
 
 _AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
 """Longer than a client leaves a broker alone that has failed once."""
+
+_FORGIVEN_S: Final = BOUNDS.slow_start_ms / 1_000 + 2.5
+"""Longer than it takes until a broker that was restarted is used."""
 
 _Victims: TypeAlias = Callable[[Site], Sequence[Program]]
 _How: TypeAlias = Callable[[Site, Sequence[Program], tuple[float, float]], Iterator[Effect]]
@@ -71,6 +76,16 @@ def _one(of: Callable[[Fleet], Mapping[str, Program]]) -> _Victims:
 def _host(site: Site) -> Sequence[Program]:
     letter = site.rng.choice(sorted(name[-1] for name in site.fleet.agents))
     return [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]]
+
+
+def _sweeper(site: Site) -> Sequence[Program]:
+    """Return who sweeps, and a host: its own if it is an agent, so that there is another agent."""
+    (holder,) = site.auditor.at_primary(("GET", KEYS.sweeper)) or (None,)
+    pid = (holder or b"::").split(b":")[-2].decode()
+    sweeper = [program for program in site.fleet if str(program.pid) == pid]
+    if sweeper and sweeper[0] in site.fleet.agents.values():
+        return [*sweeper, site.fleet.brokers[f"broker-{sweeper[0].name[-1]}"]]
+    return [*sweeper, *_host(site)]
 
 
 def _at_agents(site: Site) -> Sequence[Program]:
@@ -131,6 +146,7 @@ _register(
     "Two brokers of three are killed in the same moment, and their agents say so.",
 )
 _register("kill_host", _killed, _host, UNTIL_TOLD_S, "A broker and its agent are killed together.")
+_register("kill_sweeper", _killed, _sweeper, UNTIL_TOLD_S, "Who sweeps is killed together with a host.")
 _register("kill_front", _killed, _FRONT, LONG_S, "One of the two fronts is killed.")
 _register("kill_fronts", _killed, _fronts, SHORT_S, "Both fronts are killed.")
 _register("kill_client", _killed, _CLIENT, SHORT_S, "A client is killed, and begins again with its snapshot.")
@@ -163,6 +179,18 @@ _register(
 )
 _register("pause_client", _paused, _CLIENT, LONG_S, "A client stands still for longer than a lease.")
 _register("pause_follower", _paused, _follower, LONG_S, "The follower stands still.")
+
+
+@fault("processes")
+def kill_broker_and_rest(site: Site) -> Iterator[Effect]:
+    """A broker stands still for longer than an attempt takes, is killed, and is well when it is back."""
+    victims, began_us = _BROKER(site), now_us()
+    for victim in victims:
+        victim.pause()
+    site.wait_at_most(site.lasts(_FAILS_S), lambda: False, "attempts fail")
+    takes_us = now_us()
+    with contextmanager(_killed)(site, victims, SHORT_S) as effect:
+        yield replace(effect, began_us=began_us, takes_us=takes_us, rests_s=_FORGIVEN_S)
 
 
 @fault("processes")
