@@ -302,4 +302,130 @@ SELDOM: Final = (
             ),
         ),
     ),
+    Mutant(
+        "former-leases-stay",
+        "A replica that registers under another id leaves the lease of what it was before.",
+        ("slave-promoted",),
+        (
+            Edit(
+                "registry/lua/activate.lua",
+                "if not other or address == ARGV[12] then",
+                "if not other then",
+            ),
+        ),
+    ),
+    Mutant(
+        "masters-speak",
+        "A slave stands in for its master only as long as the group still says that the master may.",
+        ("slave-alone",),
+        (
+            Edit(
+                "registry/plans/routes.py",
+                "group.traits.get(min(addresses), _NO_TRAITS)",
+                "group.traits.get(MASTER_ID, _NO_TRAITS)",
+            ),
+        ),
+    ),
+    Mutant(
+        "stand-ins-take",
+        "Messages are sent to the slave that stands in for its master.",
+        ("slave-alone",),
+        (
+            Edit(
+                "registry/plans/routes.py",
+                "if broker.wiped or broker.headless else row",
+                "if broker.wiped else row",
+            ),
+        ),
+    ),
+    Mutant(
+        "fronts-leave-long-leases",
+        "A broker that closes its last connection keeps the lease for which fronts have vouched.",
+        ("kill-host",) * 4,
+        (Edit("registry/lua/release.lua", "    redis.call('PEXPIREAT', KEYS[2], agent_ms)\n", ""),),
+    ),
+    Mutant(
+        "sweepers-looked-for-late",
+        "Nobody looks whether the sweeper is still there before a lease is over.",
+        ("kill-sweeper",) * 3,
+        (
+            Edit(
+                "registry/sweep_policy.py",
+                "self._rng.uniform(0.2, 0.4)",
+                "self._rng.uniform(1.0, 1.5)",
+            ),
+        ),
+    ),
+    Mutant(
+        "changed-unread",
+        "A client that hears of a topic that was changed waits for its next look at everything.",
+        ("topics-change",) * 3,
+        (
+            Edit(
+                "client/cache.py",
+                "for topic in chain(change.added, change.changed, change.removed):",
+                "for topic in chain(change.added, change.removed):",
+            ),
+        ),
+    ),
+    Mutant(
+        "restarts-unforgiven",
+        "A client leaves a broker alone for what it did before it was restarted.",
+        ("kill-broker-and-rest",) * 3,
+        (
+            Edit(
+                "client/core.py",
+                "        self.brokers.restarted(broker_name, now)\n",
+                "        pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "comes-again",
+        "Each registration tells that the broker has come, also one that changes nothing of that.",
+        ("topics-change",),
+        (
+            Edit(
+                "registry/lua/activate.lua",
+                "if lease ~= ARGV[4] or known ~= ARGV[7] or moves then",
+                "if true then",
+            ),
+        ),
+    ),
+    Mutant(
+        "deleted-restored",
+        "A front that finds the store emptied brings back topics that were deleted.",
+        ("delete-for-good",),
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "                if name in change.brokers:\n                    gone",
+                "                if not name:\n                    gone",
+            ),
+        ),
+    ),
+    Mutant(
+        "standbys-hurry",
+        "A standby takes a lease for abandoned that its owner renews.",
+        ("two-agents", "two-agents-in-turn"),
+        (
+            Edit(
+                "broker_agent/planner/ownership.py",
+                "_ABANDONED_SHARE: Final = 0.25",
+                "_ABANDONED_SHARE: Final = 0.9",
+            ),
+        ),
+    ),
+    Mutant(
+        "tokens-uncompared",
+        "A front takes what it has written once for what the store has, whoever has changed that since.",
+        ("delete-topic",) * 3,
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "found.holder is Holder.FRONTS and token == found.table_token",
+                'found.holder is Holder.FRONTS and token != ""',
+            ),
+        ),
+    ),
 )
