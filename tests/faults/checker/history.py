@@ -131,6 +131,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     first_failures: int
     """So many first attempts of a client may fail for one fault, until the next begins."""
 
+    alone_ms: int = 10_000
+    """For so long, at least, a client leaves a broker alone that has failed, if others have not."""
+
     isolated_ms: int = 12_000
     """For so long, times the failures, a client leaves a broker alone: 10 s, and a fifth of jitter."""
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from sharedroutes.client import NoRoute
 from tests.faults.checker.history import Expected, Lost, Received, Sent
 from tests.faults.checker.past import Past, Verdict, addresses_of
-from tests.faults.checker.uses import check_that_the_well_are_used
+from tests.faults.checker.uses import check_that_the_bad_are_left_alone, check_that_the_well_are_used
 
 
 def messages_arrive(past: Past) -> Verdict:
@@ -34,6 +34,7 @@ def messages_arrive(past: Past) -> Verdict:
             verdict.violate(f"{lost.who} lost {lost.message}: {lost.error}", *attempts, lost)
     _check_first_attempts(past, verdict)
     check_that_the_well_are_used(past, verdict)
+    check_that_the_bad_are_left_alone(past, verdict)
     return verdict
 
 

@@ -132,3 +132,27 @@ def test_a_front_that_has_just_begun_leaves_a_broker_that_hangs_its_lease(
     if begun_ms is not None:
         more.append(Started(at_us=gone_us - 1_000 * begun_ms, who="front-1", pid=9))
     assert len(reasons(story, "d", "keeps its lease", *more)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "other_fails", "anew", "wrong"),
+    [
+        (500, False, False, 1),
+        (BOUNDS.alone_ms + 500, False, False, 0),
+        (500, True, False, 0),
+        (500, False, True, 0),
+    ],
+)
+def test_who_has_failed_is_left_alone_for_a_while(
+    after_ms: int, *, other_fails: bool, anew: bool, wrong: int
+) -> None:
+    story = calm()
+    failed = Sent(who=CLIENTS[0], message="m", topic=TOPIC, broker=BROKER, address="", attempt=2, ok=False)
+    story.tell(replace(failed, address=address_of(BROKER)))
+    if other_fails:
+        story.tell(replace(failed, broker=BROKERS[1], address=address_of(BROKERS[1])))
+    if anew:
+        story.own(BROKER)
+    story.now_ms += after_ms
+    story.tell(replace(failed, address=address_of(BROKER), attempt=1))
+    assert len(reasons(story, "e", "sends first")) == wrong

@@ -1,4 +1,4 @@
-"""That a broker which is well again is used again: a part of rule (e)."""
+"""That a broker which fails is left alone, and used again when it is well: a part of rule (e)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Final
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Change, Replica, Route, Sent
+from tests.faults.checker.history import Change, Expected, Replica, Route, Sent, Started
 from tests.faults.checker.past import Past, Verdict, addresses_of
 from tests.faults.checker.views import Calm, calms
 
@@ -35,6 +35,36 @@ def check_that_the_well_are_used(past: Past, verdict: Verdict) -> None:
         for (who, topic), sent_to in attempts.items():
             for replica in addresses_of(truth, topic):
                 _check_used(past, calm, (who, topic), replica, sent_to[replica.address], verdict)
+
+
+def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
+    """Check that no message goes first to the one broker that has failed a moment before.
+
+    Of `docs/client/faults.md`: after a failure a broker is left alone for 10 s, or until it was restarted.
+    """
+    names: dict[tuple[str, str], set[str]] = {}
+    failed: dict[str, dict[str, Sent]] = defaultdict(dict)
+    works_us = past.of(Expected)[0].at_us if past.of(Expected) else past.end_us
+    for event in past.history:
+        if isinstance(event, Started):
+            failed.pop(event.who, None)
+        elif isinstance(event, Route) and not event.fresh:
+            names[event.who, event.topic] = {replica.address for replica in event.brokers or ()}
+        elif isinstance(event, Sent):
+            bad, began_us = failed[event.who], event.began_us or event.at_us
+            since_us = max(works_us, began_us - 1_000 * past.bounds.alone_ms)
+            others = names.get((event.who, event.topic), set()) - {event.address}
+            before = bad.get(event.address)
+            recent = {of for of, sent in bad.items() if sent.at_us > began_us - _COUNTED_US}
+            is_recent = before is not None and since_us < before.at_us < began_us and len(recent) == 1
+            if before is not None and is_recent and others and event.attempt == 1:
+                replica = Replica(event.broker, 0, event.address)
+                seen_us = past.limit_us(began_us, past.bounds.heard_ms)  # a client may hear before it is seen
+                is_new = _came_us(past, replica, seen_us) >= (before.began_us or before.at_us)
+                reason = f"{event.who} sends first to {event.broker}, where it has failed a moment before"
+                verdict.check("" if is_new else reason, before, event)
+            if not event.ok:
+                bad[event.address] = event
 
 
 def _check_used(

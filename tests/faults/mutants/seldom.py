@@ -428,4 +428,16 @@ SELDOM: Final = (
             ),
         ),
     ),
+    Mutant(
+        "failures-unheeded",
+        "A client goes on sending to a broker that has failed, until five failures eject it.",
+        ("pause-broker",) * 2,
+        (
+            Edit(
+                "client/faults/broker.py",
+                "        if for_s:\n            changed = self._isolate(",
+                "        if for_s and not failed:\n            changed = self._isolate(",
+            ),
+        ),
+    ),
 )
