@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ..client import AsyncRouteClient, ClientConfig
-from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, plans
+from ..registry import AsyncRouteStore, CorruptData, RegistryConfig, RegistryError, StoreUnavailable, plans
 from ..registry.concurrency_async import end
 from ..registry.model import Change, ChangeKind
 from ..remoting import RemotingCommand, RequestCode, ResponseCode, encode, response_to
@@ -257,7 +257,8 @@ class Front:
             except RegistryError as error:
                 if str(error) != failed:
                     failed = str(error)
-                    _LOG.error("changes cannot be followed: %s", failed)
+                    level = logging.WARNING if isinstance(error, StoreUnavailable) else logging.ERROR
+                    _LOG.log(level, "changes cannot be followed: %s", failed)
                 await asyncio.sleep(self._rng.uniform(*_REREAD_S))
                 self._unread.put_nowait(None)
             self._unread.task_done()

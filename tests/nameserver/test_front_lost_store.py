@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 import redis
@@ -167,3 +168,17 @@ async def test_a_broker_that_hangs_is_not_brought_back(own_server: EmbeddedServe
         await await_stored(own_server, {("broker-b", "orders")})
         await asyncio.sleep(1.5)
         assert await stored(own_server) == {("broker-b", "orders")}
+
+
+async def test_a_store_that_is_away_when_a_front_has_missed_changes_is_no_error(
+    own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(own_server.url) as front:
+        own_server.kill()
+        front._heard(None)
+
+        def levels() -> list[int]:
+            return [record.levelno for record in caplog.records if "be followed" in record.getMessage()]
+
+        await await_until(levels, timeout_s=10, description="it is logged")
+        assert levels() == [logging.WARNING]
