@@ -61,6 +61,7 @@ def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
                 replica = Replica(event.broker, 0, event.address)
                 seen_us = past.limit_us(began_us, past.bounds.heard_ms)  # a client may hear before it is seen
                 is_new = _came_us(past, replica, seen_us) >= (before.began_us or before.at_us)
+                is_new = is_new or past.may_have_lost(before.at_us, seen_us)
                 reason = f"{event.who} sends first to {event.broker}, where it has failed a moment before"
                 verdict.check("" if is_new else reason, before, event)
             if not event.ok:
@@ -82,7 +83,9 @@ def _check_used(
     for since_us, until_us in zip(ends, begins, strict=True):
         if until_us - since_us < 1_000 * past.bounds.slow_start_ms:
             continue
-        counts_us = max(since_us - _COUNTED_US, _came_us(past, replica, until_us))
+        came_us = _came_us(past, replica, until_us)
+        forgiven_us = 0 if past.may_have_lost(came_us, until_us) else came_us
+        counts_us = max(since_us - _COUNTED_US, forgiven_us)
         failed = sum(counts_us < at_us <= since_us for at_us in bad_us)
         allowed_ms = past.bounds.isolated_ms * min(failed, _LONGEST) + past.bounds.slow_start_ms
         if past.limit_us(since_us, allowed_ms, key[0]) < until_us:
@@ -94,11 +97,10 @@ def _check_used(
 
 
 def _came_us(past: Past, replica: Replica, until_us: int) -> int:
-    """Return when the stream told last that a broker has come; 0 = it did not, or that may be lost."""
+    """Return when the stream told last that a broker has come; 0 = it did not."""
     ups = (change for change in past.of(Change) if change.record and change.record.kind == ChangeKind.UP)
     of_it = [change.at_us for change in ups if change.record and change.record.address == replica.address]
-    came_us = max((at_us for at_us in of_it if at_us <= until_us), default=0)
-    return 0 if past.may_have_lost(came_us, until_us) else came_us
+    return max((at_us for at_us in of_it if at_us <= until_us), default=0)
 
 
 def _known_since_us(past: Past, key: tuple[str, str], replica: Replica, until_us: int) -> int:

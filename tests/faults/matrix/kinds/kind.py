@@ -82,14 +82,16 @@ class Site:
             for _ in registry.admin.rebuild():
                 pass
 
-    def change_topic(self, queues: int, topic: str = "") -> None:
-        """Have a broker at the fronts change a topic, or make it, and wait until it has asked both for it."""
+    def change_topic(self, queues: int, topic: str = "") -> bool:
+        """Have a broker at the fronts change a topic, or make it; return whether it has asked both for it."""
         host = self.fleet.hosts["broker-c"]
         topic = topic or next(topic for topic in ON[host.name] if topic != SENT_TO)
         with suppress(OSError, AssertionError), Peer(("127.0.0.1", host.port), _ANSWER_S) as broker:
             broker.ask(UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)})
             asked = partial(self.fleet.asked, host.name, queues)
             self.wait_at_most(_TOLD_S, asked, "fronts are asked for a change")
+            return asked()
+        return False
 
     def registry(self) -> RouteStore:
         """Return the registry as an operator has it, who waits for long."""
