@@ -123,11 +123,7 @@ def _began_between_looks(past: Past, replica: Replica, at: int) -> bool:
     looks = [look.at_us for look in past.looks[replica[:2]]]
     next_one = bisect_right(looks, at)
     since_us, until_us = looks[max(0, next_one - 1)], [*looks[next_one + 1 :], past.end_us][0]
-    return any(
-        since_us < change.at_us <= until_us and change.record.kind == ChangeKind.UP
-        for change in past.of(Change)
-        if change.record and Replica(change.record.broker, change.record.id, change.record.address) == replica
-    )
+    return any(since_us < came_us <= until_us for came_us in past.arrivals.get(replica, ()))
 
 
 def _was_withdrawn(past: Past, tenure: Tenure) -> bool:

@@ -247,6 +247,16 @@ class Past:
         return None not in seen if len(around) == _BOTH_SIDES and len(seen) == 1 else None
 
     @cached_property
+    def arrivals(self) -> dict[Replica, list[int]]:
+        """When the stream told of each replica that it has come."""
+        found: dict[Replica, list[int]] = defaultdict(list)
+        for change in self.of(Change):
+            record = change.record
+            if record is not None and record.kind == ChangeKind.UP:
+                found[Replica(record.broker, record.id, record.address)].append(change.at_us)
+        return found
+
+    @cached_property
     def withdrawals(self) -> dict[tuple[str, int], list[int]]:
         """By broker and id, when it was seen that an owner, or a front, ended a lease."""
         found: dict[tuple[str, int], list[int]] = defaultdict(list)

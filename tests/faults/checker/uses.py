@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import Final
 
-from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Change, Expected, Replica, Route, Sent, Started
+from tests.faults.checker.history import Expected, Replica, Route, Sent, Started
 from tests.faults.checker.past import Past, Verdict, addresses_of
 from tests.faults.checker.views import Calm, calms
 
@@ -60,8 +60,8 @@ def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
             if before is not None and is_recent and others and event.attempt == 1:
                 replica = Replica(event.broker, 0, event.address)
                 seen_us = past.limit_us(began_us, past.bounds.heard_ms)  # a client may hear before it is seen
-                is_new = _came_us(past, replica, seen_us) >= (before.began_us or before.at_us)
-                is_new = is_new or past.may_have_lost(before.at_us, seen_us)
+                lost = past.may_have_lost(before.at_us, seen_us)
+                is_new = lost or _came_us(past, replica, seen_us) >= (before.began_us or before.at_us)
                 reason = f"{event.who} sends first to {event.broker}, where it has failed a moment before"
                 verdict.check("" if is_new else reason, before, event)
             if not event.ok:
@@ -98,9 +98,8 @@ def _check_used(
 
 def _came_us(past: Past, replica: Replica, until_us: int) -> int:
     """Return when the stream told last that a broker has come; 0 = it did not."""
-    ups = (change for change in past.of(Change) if change.record and change.record.kind == ChangeKind.UP)
-    of_it = [change.at_us for change in ups if change.record and change.record.address == replica.address]
-    return max((at_us for at_us in of_it if at_us <= until_us), default=0)
+    times = (came_us for of, came_us in past.arrivals.items() if of.address == replica.address)
+    return max((at_us for at_us in chain.from_iterable(times) if at_us <= until_us), default=0)
 
 
 def _known_since_us(past: Past, key: tuple[str, str], replica: Replica, until_us: int) -> int:
