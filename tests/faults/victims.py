@@ -110,6 +110,15 @@ class Server(Process):
         os.kill(self._server.pid, number)
 
 
+class Ended(AssertionError):
+    """A process has ended by itself."""
+
+    def __init__(self, process: str, exit_code: int, log: str) -> None:
+        super().__init__(f"{process} ended by itself with {exit_code}:\n{log}")
+        self.process = process
+        self.exit_code = exit_code
+
+
 class Launch(Protocol):
     """Starts a process that writes to a log."""
 
@@ -204,9 +213,10 @@ class Program(Process):
         assert "Traceback" not in self.log(), f"{self.name} said:\n{self.log()}"
 
     def check_alive(self) -> None:
-        """Check that it has not ended by itself."""
+        """Raise Ended if it has ended by itself."""
         exit_code = None if self._process is None else self._process.poll()
-        assert exit_code is None, f"{self.name} ended by itself with {exit_code}:\n{self.log()}"
+        if exit_code is not None:
+            raise Ended(self.name, exit_code, self.log())
 
 
 class AgentProcess(Program):

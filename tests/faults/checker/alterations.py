@@ -453,5 +453,6 @@ ALTERATIONS: Final = {
     "an error is logged": Alteration("j", _logged("ERROR", "a fault")),
     "an error of another fault is logged": Alteration("j", _logged("ERROR", "topics.json has a problem")),
     "a traceback is logged": Alteration("j", _logged("WARNING", _TRACEBACK)),
+    "a process ends by itself": Alteration("j", _logged("CRITICAL", "it ended by itself with 1")),
 }
 """By what goes wrong."""

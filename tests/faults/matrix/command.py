@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.faults.matrix.run import NotReady, StoreRun
 from tests.faults.matrix.stores import STORES
 from tests.faults.matrix.summary import lines_of
 
+_NOT_TO_ITS_END: Final = 3
 _SIGNALLED: Final = 128
 
 
@@ -89,7 +91,10 @@ class Matrix:
 @click.option("--plots", type=click.Path(path_type=Path), help="A folder for plots of what processes took.")
 @click.pass_context
 def main(context: click.Context, /, **given: Any) -> None:
-    """Break real processes on each kind of store, and check what they did: exit 1 for a violation."""
+    """Break real processes on each kind of store, and check what they did.
+
+    Exit 1 for a violation, 3 when a run could not go on to its end.
+    """
     out: Path | None = given["out"]
     folder = out or Path(tempfile.mkdtemp(prefix="sharedroutes-faults-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,4 +134,6 @@ def _run(matrix: Matrix) -> list[Checked]:
         sys.exit(_SIGNALLED + interrupted.number)
     except (NotReady, TimeoutError) as error:
         click.echo(str(error), err=True)
-        sys.exit(1)
+    except Exception:  # noqa: BLE001 - with this traceback Python would exit like a violation
+        traceback.print_exc()
+    sys.exit(_NOT_TO_ITS_END)

@@ -14,7 +14,7 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from demo.processes import Patience
-from tests.faults.checker.history import Expected, Fault, Run, Writer, now_us
+from tests.faults.checker.history import Expected, Fault, Log, Run, Writer, now_us
 from tests.faults.matrix.aftermath import write_keys, write_logs
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import CHURN, Fleet
@@ -25,6 +25,7 @@ from tests.faults.matrix.stores import STORES, Store
 from tests.faults.matrix.views import Views
 from tests.faults.matrix.watcher import Watcher
 from tests.faults.matrix.watchers import Watchers
+from tests.faults.victims import Ended
 
 READY_S: Final = 90.0
 """Within so long everything has started, on a machine that does other things besides."""
@@ -138,7 +139,21 @@ class StoreRun:
         self._calm("the end", _GIVE_UP_S)
 
     def go(self, kinds: Sequence[Kind], until_s: float, at_least: int) -> Told:
-        """Break things until a time of the monotonic clock, and so many times at least."""
+        """Break things until a time of the monotonic clock, and so many times at least.
+
+        It is over, and goes into the history, when a process ends by itself.
+        """
+        try:
+            self._break(kinds, until_s, at_least)
+            self._finish()
+        except Ended as error:
+            ended = f"it ended by itself with {error.exit_code}"
+            self._tell(f"{error.process}: {ended}")
+            self._driver.write(Log(process=error.process, level="CRITICAL", text=ended))
+        write_logs(self._fleet.logs, self._driver, self._began_us)
+        return self.told
+
+    def _break(self, kinds: Sequence[Kind], until_s: float, at_least: int) -> None:
         self._watchers.take_usage("before")
         possible = [kind for kind in kinds if kind.on(self._store)]
         for number, (rng, chosen) in enumerate(rounds(self._seed, self.told.deployment, possible)):
@@ -146,8 +161,6 @@ class StoreRun:
                 break
             site = Site(self._store, self._fleet, self._auditor, rng, self._wait)
             self._round(site, chosen, until_s)
-        self._finish()
-        return self.told
 
     def _round(self, site: Site, chosen: Sequence[Kind], until_s: float) -> None:
         names, began_us, rests_s = tuple(kind.name for kind in chosen), now_us(), 0.0
@@ -228,7 +241,7 @@ class StoreRun:
         return "; ".join(self._views.behind(0))
 
     def _check(self) -> None:
-        """Raise what ended a part of ours, or a process that was to run."""
+        """Raise what ended a part of ours, and Ended for a process that was to run."""
         self._auditor.check()
         self._watchers.check()
         for program in self._fleet:
@@ -243,4 +256,3 @@ class StoreRun:
         self._patience.until(self._watchers.have_returned, BOUNDS.converge_ms / 1_000)
         self._views.write_tables(self._driver)
         write_keys(self._store, self._driver)
-        write_logs(self._fleet.logs, self._driver, self._began_us)

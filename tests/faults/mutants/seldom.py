@@ -207,6 +207,24 @@ SELDOM: Final = (
         (Edit("registry/lua/heartbeat.lua", "if ARGV[3] ~= '' and token ~= ARGV[3] then", "if false then"),),
     ),
     Mutant(
+        "everybody-isolated",
+        "A client leaves all brokers of a topic alone if each was bad, and has no queue to choose.",
+        ("pause-brokers",) * 3,
+        (
+            Edit(
+                "client/selection/views.py",
+                "return min(brokers - 1, max(1, math.floor(share * brokers + _ROUNDING)))",
+                "return brokers",
+            ),
+            Edit(
+                "client/selection/views.py",
+                "        found = names - blocked - avoid or names - unreachable - avoid\n"
+                '        return found or (self._rules == "sharedroutes" and names - avoid) or names\n',
+                "        return names - blocked - avoid\n",
+            ),
+        ),
+    ),
+    Mutant(
         "changes-remembered",
         "A front that has heard of a change of one topic forgets what else the broker has said.",
         ("flushall",) * 2,
