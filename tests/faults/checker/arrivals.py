@@ -19,6 +19,9 @@ _CLIENT: Final = "client-"
 _READ_SILENTLY: Final = 4
 """So many reads in a row may find what no doorbell told of: three, and one while there is a new one."""
 
+_ENOUGH_WAITS: Final = 6
+"""Of so many, drawn from the whole of the jitter, none is longer than a tenth of it one time in a million."""
+
 _Said: TypeAlias = dict[tuple[str, str], list[Route]]
 """By who and topic."""
 
@@ -40,6 +43,7 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
     for (_, topic), routes in said.items():
         _check_queues(past, fresh[topic], routes, verdict)
     _check_reread(past, said, verdict)
+    _check_spread(past, said, verdict)
     _check_held(past, said, verdict)
     _check_followers(past, verdict)
     _check_written(past, verdict)
@@ -110,6 +114,26 @@ def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
             known = said_between(routes, limit_us, limit_us)[-1]
             reason = f"{who} has {topic}, {past.bounds.reread_ms} ms after an entry that cannot be read"
             verdict.check(f"{reason} told of its end" if known.brokers else "", change, known)
+
+
+def _check_spread(past: Past, said: _Said, verdict: Verdict) -> None:
+    """Check that clients which read everything again do not all do so at once.
+
+    Of `docs/design.md`, what must always hold: 6, "everything used is read again, with jitter".
+    """
+    unread = [change for change in past.of(Change) if change.record is None]
+    waits_us = [
+        after.at_us - change.at_us
+        for change in unread
+        for (who, _), routes in said.items()
+        for before, after in pairwise(routes if who.startswith(_CLIENT) else ())
+        if before.brokers
+        and not after.brokers
+        and -past.bounds.looks_ms <= (after.at_us - change.at_us) / 1_000 <= past.bounds.reread_ms
+    ]
+    if len(waits_us) >= _ENOUGH_WAITS:
+        reason = "all clients read everything again at once after an entry that cannot be read"
+        verdict.check(reason if max(waits_us) < 100 * past.bounds.jitter_ms else "", *unread)
 
 
 def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:

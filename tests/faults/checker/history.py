@@ -92,6 +92,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reread_ms: int = 16_000
     """So long after an entry that cannot be read, a client has read everything again (`jitter_s`)."""
 
+    jitter_ms: int = 15_000
+    """Within so long, at random, a client that has missed changes reads everything again (`jitter_s`)."""
+
     saved_ms: int = 2_500
     """So long after a change, a client's snapshot has it: it is written once a second."""
 

@@ -41,6 +41,7 @@ BOUNDS: Final = Bounds(
     stale_ms=1_500,
     hold_ms=3_000,
     back_ms=4_000,
+    jitter_ms=1_500,
     reread_ms=2_000,
     converge_ms=6_000,
     first_failures=2,

@@ -14,22 +14,29 @@ from tests.faults.checker.story import BOUNDS, CLIENTS, Story
 TOPIC = "of nobody"
 
 
-def late(ms: int) -> list[str]:
-    """Return what is wrong when clients have a topic for so long after an unreadable word of its end."""
+def reasons(*waits_ms: int) -> list[str]:
+    """Return what is wrong when clients have topics for so long after unreadable words of their ends."""
     story = Story()
     story.begin()
     story.calm(BOUNDS.back_ms)
-    ended_us = 1_000 * story.now_ms
     brokers = next(event for event in story.events if isinstance(event, Route)).brokers
-    events: list[Event] = [Change(at_us=ended_us, who="auditor", id="9-9")]
-    for who in CLIENTS:
-        had = Route(at_us=ended_us - 1, who=who, topic=TOPIC, brokers=brokers)
-        events += [had, replace(had, at_us=ended_us + 1_000 * ms, brokers=None)]
-    story.calm(BOUNDS.reread_ms + 5_000)
+    events: list[Event] = []
+    for number, ms in enumerate(waits_ms):
+        ended_us = 1_000 * story.now_ms
+        events.append(Change(at_us=ended_us, who="auditor", id=f"9-{number + 1}"))
+        for who in CLIENTS:
+            had = Route(at_us=ended_us - 1, who=who, topic=f"{TOPIC} {number}", brokers=brokers)
+            events += [had, replace(had, at_us=ended_us + 1_000 * ms, brokers=None)]
+        story.calm(BOUNDS.reread_ms + 5_000)
     found = check(sorted([*story.events, *events], key=attrgetter("at_us"))).verdicts["d"].violations
     return [violation.reason for violation in found if "cannot be read" in violation.reason]
 
 
 @pytest.mark.parametrize(("more_ms", "count"), [(-500, 0), (-50, 0), (50, 2)])
 def test_a_topic_that_left_the_table_is_gone_within_the_bound(more_ms: int, count: int) -> None:
-    assert len(late(BOUNDS.reread_ms + more_ms)) == count
+    assert len(reasons(BOUNDS.reread_ms + more_ms)) == count
+
+
+@pytest.mark.parametrize(("waits_ms", "count"), [((20, 20, 20), 1), ((20, 20, 400), 0), ((20, 20), 0)])
+def test_clients_do_not_all_read_again_at_once(waits_ms: tuple[int, ...], count: int) -> None:
+    assert len([reason for reason in reasons(*waits_ms) if "at once" in reason]) == count

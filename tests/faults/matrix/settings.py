@@ -82,6 +82,7 @@ BOUNDS: Final = Bounds(
     stale_ms=1_500,  # leases are looked at every second (ClientConfig.tail_s)
     fronts_ms=FRONT_LEASE_MS,
     hold_ms=round(HOLD_S * 1_000),
+    jitter_ms=round(JITTER_S * 1_000),
     reread_ms=round((JITTER_S + 1.0) * 1_000),
     converge_ms=25_000,  # a front comes back within 6 s, and reads everything within 15 s
     first_failures=5,  # so many in a row eject a broker (Tuning in client/faults/config.py)

@@ -446,4 +446,4 @@ _ALL: Final = (
     ),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM)}
-"""By name. The jitter of intervals is in none: no promise hangs on it, only how much comes at once."""
+"""By name."""

@@ -207,6 +207,18 @@ SELDOM: Final = (
         (Edit("registry/lua/heartbeat.lua", "if ARGV[3] ~= '' and token ~= ARGV[3] then", "if false then"),),
     ),
     Mutant(
+        "read-at-once",
+        "All clients that cannot read a change read everything again at the same time.",
+        ("corrupt-entry",) * 3,
+        (
+            Edit(
+                "client/cache.py",
+                "min(self.refresh_at, now + self._rng.uniform(0, self._config.jitter_s))",
+                "now",
+            ),
+        ),
+    ),
+    Mutant(
         "everybody-isolated",
         "A client leaves all brokers of a topic alone if each was bad, and has no queue to choose.",
         ("pause-brokers",) * 3,
