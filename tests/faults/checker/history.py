@@ -353,6 +353,14 @@ class Keys(_Event, frozen=True, kw_only=True, tag="keys"):
     verify: tuple[str, ...]
 
 
+class Saved(_Event, frozen=True, kw_only=True, tag="saved"):
+    """The snapshot file of a client, whenever it has another content."""
+
+    client: str
+    problem: str = ""
+    """Why nobody can begin with it; empty = it is whole."""
+
+
 class Usage(_Event, frozen=True, kw_only=True, tag="usage"):
     """What a process takes of the machine."""
 
@@ -396,6 +404,7 @@ Event: TypeAlias = (
     | State
     | Table
     | Keys
+    | Saved
     | Usage
     | Log
     | Late

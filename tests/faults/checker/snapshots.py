@@ -1,4 +1,4 @@
-"""That a client which begins again knows what it knew, also without the store: a part of rule (f)."""
+"""That a client which begins again, also without the store, knows what it knew: a part of rule (f)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tests.faults.checker.history import Lease, Route, Started
+from tests.faults.checker.history import Lease, Route, Saved, Started
 from tests.faults.checker.past import Past, Verdict, at_us, said_between
 
 _NO_ROOM: Final = "snapshot-disk-full"
@@ -25,6 +25,16 @@ class _Life(NamedTuple):
     def until_us(self) -> int:
         """When it was heard last."""
         return max((routes[-1].at_us for routes in self.said.values()), default=self.start.at_us)
+
+
+def check_that_snapshots_are_whole(past: Past, verdict: Verdict) -> None:
+    """Check that the file of a snapshot is whole at all times, whatever becomes of the one that is written.
+
+    Of `docs/design.md`, what must always hold: 7, after a restart the last known routes are served.
+    """
+    for saved in past.of(Saved):
+        reason = f"nobody can begin with the snapshot of {saved.client}: {saved.problem}"
+        verdict.check(reason if saved.problem else "", saved)
 
 
 def check_that_snapshots_are_new(past: Past, verdict: Verdict) -> None:

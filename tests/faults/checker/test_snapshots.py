@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tests.faults.checker.history import Event, Lease, Replica, Route, Started
+from tests.faults.checker.history import Event, Lease, Replica, Route, Saved, Started
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story
 
@@ -49,3 +49,14 @@ def test_who_has_heard_of_the_store_knows_more_than_the_snapshot() -> None:
 @pytest.mark.parametrize("held", [("broker-a",)])
 def test_nothing_is_written_while_something_is_held(held: tuple[str, ...]) -> None:
     assert outdated(BOUNDS.saved_ms + 100, held=held) == []
+
+
+def test_a_snapshot_that_cannot_be_read_is_none() -> None:
+    story = Story()
+    story.begin()
+    saved = Saved(at_us=1_000 * story.now_ms, who="driver", client=WHO)
+    broken = replace(saved, at_us=saved.at_us + 1, problem="it is no snapshot")
+    found = check([*story.events, saved, broken]).verdicts["f"].violations
+    assert [violation.reason for violation in found] == [
+        f"nobody can begin with the snapshot of {WHO}: it is no snapshot"
+    ]

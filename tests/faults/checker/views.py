@@ -32,7 +32,7 @@ from tests.faults.checker.history import (
     TableContent,
 )
 from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of, at_us
-from tests.faults.checker.snapshots import check_that_snapshots_are_new
+from tests.faults.checker.snapshots import check_that_snapshots_are_new, check_that_snapshots_are_whole
 from tests.faults.checker.tables import check_that_tables_are_whole
 
 Key: TypeAlias = tuple[str, str]
@@ -238,6 +238,7 @@ def routes_are_kept(past: Past) -> Verdict:
         if isinstance(event, Route) and not event.fresh:
             knows[event.who, event.topic] = event
     check_that_snapshots_are_new(past, verdict)
+    check_that_snapshots_are_whole(past, verdict)
     check_that_tables_are_whole(past, verdict)
     return verdict
 

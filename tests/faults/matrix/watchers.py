@@ -1,21 +1,24 @@
-"""Who asks agents and fronts what they say, and the system what processes take."""
+"""Who asks agents and fronts what they say, reads snapshots, and asks the system what processes take."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 import orjson
 
+from sharedroutes.client.snapshot import SnapshotError, decode
 from sharedroutes.remoting import FrameError, RequestCode, ResponseCode
-from tests.faults.checker.history import Replica, Route, State, Usage, Writer
+from tests.faults.checker.history import Replica, Route, Saved, State, Usage, Writer
 from tests.faults.checker.leftovers import COUNTS, grown
 from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.settings import BOUNDS, TOPICS
+from tests.faults.matrix.settings import BOUNDS, TOPICS, snapshot_of
 from tests.faults.matrix.sockets import usage_of
 from tests.faults.matrix.stalls import EVERY_S, Stalls
+from tests.faults.matrix.stores import NAMESPACE
 from tests.faults.matrix.watcher import Watcher
 from tests.faults.victims import AgentProcess
 from tests.nameserver.running import Peer
@@ -129,6 +132,31 @@ def _replicas(route: Any) -> tuple[Replica, ...]:
     )
 
 
+class SnapshotWatch:
+    """Reads the snapshot file of one client."""
+
+    def __init__(self, name: str, path: Path, history: Writer) -> None:
+        self._name = name
+        self._path = path
+        self._history = history
+        self._content: bytes | None = None
+
+    def look(self) -> None:
+        """Write down whether it is whole, if it is another one; once there is one, there always is."""
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            content = None
+        if content == self._content:
+            return
+        self._content, problem = content, ""
+        try:
+            decode(NAMESPACE, content or b"")
+        except SnapshotError as error:
+            problem = str(error) if content is not None else "it is gone"
+        self._history.write(Saved(client=self._name, problem=problem))
+
+
 class Watchers:
     """All of them, for one fleet."""
 
@@ -138,6 +166,8 @@ class Watchers:
         self.fronts = {name: FrontReader(fleet, name, history) for name in fleet.fronts}
         self.agents = {name: AgentWatch(agent, history) for name, agent in fleet.agents.items()}
         looks = [*(one.look for one in self.agents.values()), *(one.look for one in self.fronts.values())]
+        paths = {name: snapshot_of(fleet.folder, name) for name in fleet.clients}
+        looks += [SnapshotWatch(name, path, history).look for name, path in paths.items()]
         self._watchers = [
             *(Watcher("watcher", _LOOK_S, look) for look in looks),
             Watcher("usage", _USAGE_S, self.take_usage),

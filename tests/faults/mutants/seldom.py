@@ -104,6 +104,18 @@ SELDOM: Final = (
         ),
     ),
     Mutant(
+        "snapshots-in-place",
+        "A client writes over the snapshot that it has, instead of putting a new one in its place.",
+        ("snapshot-disk-full",),
+        (
+            Edit(
+                "client/snapshot.py",
+                "            write(self._path, encode(",
+                "            self._path.write_bytes(encode(",
+            ),
+        ),
+    ),
+    Mutant(
         "goodbyes-late",
         "What a broker says late as it ends holds for what it has registered since, too.",
         ("late-goodbye",) * 2,

@@ -130,19 +130,31 @@ def _may_mount(_: Store) -> bool:
 
 
 @contextmanager
-def _full_disk(folder: Path) -> Iterator[None]:
-    """Put a disk that is full in the place of a folder, with what is in it."""
-    files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", folder], check=True)
+def _mounted(kind: str, folder: Path, options: str) -> Iterator[None]:
+    subprocess.run(["mount", "-t", kind, "-o", options, kind, folder], check=True)
     try:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        with suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
-            while True:
-                filler.write(bytes(_PAGE_BYTES))
         yield
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def _full_disk(folder: Path) -> Iterator[None]:
+    """Let what is in a folder stay, and what is written there go to a disk that is full.
+
+    Else who empties a file makes room for what it writes next, which on a full disk somebody else may take.
+    """
+    disk = folder.with_name(f"{folder.name}-disk")
+    disk.mkdir(exist_ok=True)
+    with _mounted("tmpfs", disk, f"size={_DISK_BYTES}"):
+        upper, work = disk / "upper", disk / "work"
+        upper.mkdir()
+        work.mkdir()
+        with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(_PAGE_BYTES))
+        with _mounted("overlay", folder, f"lowerdir={folder},upperdir={upper},workdir={work}"):
+            yield
 
 
 @fault("processes", _may_mount)
