@@ -19,6 +19,6 @@ def rounds(seed: int, deployment: str, kinds: Sequence[Kind]) -> Iterator[tuple[
         for kind in turn:
             number += 1
             rng = random.Random(f"{seed} {deployment} {number}")
-            others = [other for other in kinds if other.area != kind.area]
+            others = [other for other in kinds if not other.areas & kind.areas]
             together = [rng.choice(others)] if others and rng.random() < _TOGETHER else []
             yield rng, [kind, *together]

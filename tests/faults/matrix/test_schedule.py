@@ -29,10 +29,21 @@ def test_every_kind_has_its_turn_before_one_comes_again() -> None:
         assert sorted(names[turn * len(ALL) : (turn + 1) * len(ALL)]) == sorted(KINDS)
 
 
+def pairs(seed: int, count: int = 3 * len(ALL)) -> list[list[str]]:
+    return [chosen for _, chosen in drawn(seed, count=count) if len(chosen) > 1]
+
+
 def test_two_faults_together_are_of_different_areas() -> None:
-    pairs = [chosen for _, chosen in drawn(7) if len(chosen) > 1]
-    assert pairs
-    assert all(KINDS[first].area != KINDS[second].area for first, second in pairs)
+    assert pairs(7)
+    assert not any(KINDS[first].areas & KINDS[second].areas for first, second in pairs(7))
+
+
+def test_the_follower_reaches_the_store_while_something_else_is_in_the_place_of_the_stream() -> None:
+    together = {of for pair in pairs(7, 300 * len(ALL)) if "corrupt-stream" in pair for of in pair}
+    assert {"kill-broker", "kill-client", "topics-half"} < together
+    apart = {"kill-follower", "pause-follower", "cut", "half-open", "deaf", "pause-store", "kill-store"}
+    assert apart < KINDS.keys()
+    assert not apart & together
 
 
 def test_every_kind_says_what_it_does() -> None:

@@ -119,7 +119,7 @@ def _shifted_store(site: Site) -> Iterator[None]:
         site.store.revive(server)
 
 
-@fault("store", _comes_back_empty)
+@fault("store", on=_comes_back_empty)
 def store_clock_behind(site: Site) -> Iterator[Effect]:
     """The store begins anew, its clock goes an hour back, and then an agent does not reach it any more."""
     began_us, agent = now_us(), site.fleet.agents["agent-a"]

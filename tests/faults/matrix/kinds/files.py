@@ -157,7 +157,7 @@ def _full_disk(folder: Path) -> Iterator[None]:
             yield
 
 
-@fault("processes", _may_mount)
+@fault("processes", on=_may_mount)
 def snapshot_disk_full(site: Site) -> Iterator[Effect]:
     """There is no room for the snapshot of a client, which begins twice with the one from before."""
     name = site.rng.choice(sorted(site.fleet.clients))

@@ -112,7 +112,7 @@ def corrupt_entry(site: Site) -> Iterator[Effect]:
     site.rebuild()
 
 
-@fault("keys")
+@fault("keys", "follower", "network", "store")  # a follower that does not reach the store does not notice
 def corrupt_stream(site: Site) -> Iterator[Effect]:
     """A list is in the place of the stream while a broker creates a topic; the stream is put back."""
     aside, topic = f"{KEYS.changes}:aside", f"{CHURN}{site.rng.getrandbits(32):x}"

@@ -22,8 +22,8 @@ from tests.faults.victims import Program
 from tests.nameserver.running import Peer
 from tests.proxy import Whose
 
-Area: TypeAlias = Literal["processes", "network", "store", "keys", "files"]
-"""What a fault lays hands on; of two faults together, each is of another area."""
+Area: TypeAlias = Literal["processes", "follower", "network", "store", "keys", "files"]
+"""What a fault lays hands on, or relies on; two faults that are together have no area in common."""
 
 _PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0, actor=OPERATOR)
 SHORT_S: Final = (0.3, LEASE_S / 2)
@@ -148,7 +148,7 @@ class Kind:
     """One kind of fault; the block of `begin` is the fault."""
 
     name: str
-    area: Area
+    areas: frozenset[Area]
     begin: Begin
     on: Callable[[Store], bool]
     """Whether a store can have it."""
@@ -164,14 +164,14 @@ KINDS: Final[dict[str, Kind]] = {}
 
 
 def fault(
-    area: Area, on: Callable[[Store], bool] = lambda _: True
+    *areas: Area, on: Callable[[Store], bool] = lambda _: True
 ) -> Callable[[Callable[[Site], Iterator[Effect]]], Begin]:
     """Register the function as a kind of fault, named as the function with dashes."""
 
     def register(function: Callable[[Site], Iterator[Effect]]) -> Begin:
         begin = contextmanager(function)
         name = function.__name__.replace("_", "-")
-        KINDS[name] = Kind(name, area, begin, on)
+        KINDS[name] = Kind(name, frozenset(areas), begin, on)
         return begin
 
     return register

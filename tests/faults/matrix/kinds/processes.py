@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, Fleet
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_TOLD_S, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_TOLD_S, Area, Effect, Site, fault
 from tests.faults.matrix.settings import BOUNDS, ON
 from tests.faults.victims import Program
 
@@ -115,7 +115,8 @@ def _register(name: str, how: _How, victims: _Victims, bounds_s: tuple[float, fl
         return how(site, victims(site), bounds_s)
 
     begin.__name__, begin.__doc__ = name, meaning
-    fault("processes")(begin)
+    areas: tuple[Area, ...] = ("processes", "follower") if victims is _follower else ("processes",)
+    fault(*areas)(begin)
 
 
 _register(

@@ -40,7 +40,7 @@ def _link_of(server: EmbeddedServer) -> Whose:
     return made_by(lambda: [server.pid] if server.running else [])
 
 
-@fault("store", _has_two_replicas)
+@fault("store", on=_has_two_replicas)
 def replica_behind(site: Site) -> Iterator[Effect]:
     """A client loses its replica while the other one has not heard yet that a broker has ended."""
     found = _replicas(site)
@@ -64,7 +64,7 @@ def replica_behind(site: Site) -> Iterator[Effect]:
     site.start(broker)
 
 
-@fault("store", _has_two_replicas)
+@fault("store", on=_has_two_replicas)
 def replica_stands_still(site: Site) -> Iterator[Effect]:
     """The replica at which a client reads hears nothing of its primary, and keeps the connection to it."""
     found = _replicas(site)

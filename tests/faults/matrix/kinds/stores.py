@@ -71,7 +71,7 @@ def kill_store(site: Site) -> Iterator[Effect]:
     return _killed(site, _primary(site), LONG_S, loses=not site.store.keeps_data)
 
 
-@fault("store", _is_aof)
+@fault("store", on=_is_aof)
 def lose_data(site: Site) -> Iterator[Effect]:
     """The server is killed, and its file is gone when it comes back."""
     server = _primary(site)
@@ -125,7 +125,7 @@ def pause_store(site: Site) -> Iterator[Effect]:
     return _paused(site, LONG_S)
 
 
-@fault("store", _has_replicas)
+@fault("store", on=_has_replicas)
 def kill_replica(site: Site) -> Iterator[Effect]:
     """A server that is no primary is killed, and started again."""
     primary = _primary(site)
@@ -137,13 +137,13 @@ def _has_helpers(store: Store) -> bool:
     return bool(store.helpers)
 
 
-@fault("store", _has_helpers)
+@fault("store", on=_has_helpers)
 def kill_sentinel(site: Site) -> Iterator[Effect]:
     """A Sentinel is killed, and started again."""
     return _killed(site, site.rng.choice(site.store.helpers), LONG_S, loses=False)
 
 
-@fault("store", _has_replicas)
+@fault("store", on=_has_replicas)
 def lose_writes(site: Site) -> Iterator[Effect]:
     """A replica takes over that lacks the last writes of the primary."""
     primary, lasts_s = _primary(site), site.lasts(LONG_S)
