@@ -110,7 +110,7 @@ def _shifted_store(site: Site) -> Iterator[None]:
         site.wait_at_most(3 * LEASE_S, are_new, "all brokers are back")
         is_swept = ("EXISTS", KEYS.sweeper)
         site.wait_at_most(3 * LEASE_S, lambda: site.auditor.at_primary(is_swept) == [1], "somebody sweeps")
-        site.wait_at_most(_SWEPT_S, lambda: False, "who sweeps has seen the clock")
+        site.let_pass(_SWEPT_S, "who sweeps has seen the clock")
         time_file.write_text("+0\n")
         yield
     finally:
@@ -124,7 +124,7 @@ def store_clock_behind(site: Site) -> Iterator[Effect]:
     """The store begins anew, its clock goes an hour back, and then an agent does not reach it any more."""
     began_us, agent = now_us(), site.fleet.agents["agent-a"]
     with _shifted_store(site):
-        site.wait_at_most(_RENEWED_S, lambda: False, "agents renew their leases")
+        site.let_pass(_RENEWED_S, "agents renew their leases")
         takes_us = now_us()
         with site.store.network(FaultyProxy.refusing, connections_of(agent)):
             yield Effect(

@@ -121,7 +121,7 @@ def conf_half(site: Site) -> Iterator[Effect]:
         time.sleep(_HALF_S)
         with path.open("a") as file:
             file.write(content[half:])
-        site.wait_at_most(_WHOLE_S, lambda: False, "broker.conf is whole")
+        site.let_pass(_WHOLE_S, "broker.conf is whole")
     yield Effect(path.name, 0.2)
 
 

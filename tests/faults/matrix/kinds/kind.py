@@ -64,6 +64,10 @@ class Site:
         end_s = time.monotonic() + seconds
         self.wait(lambda: time.monotonic() >= end_s or condition(), what)
 
+    def let_pass(self, seconds: float, why: str) -> None:
+        """Wait for as long as something takes that nothing tells of."""
+        self.wait_at_most(seconds, lambda: False, why)
+
     def start(self, *programs: Program) -> None:
         """Start processes that another fault has not started before, and wait until they work."""
         for program in programs:
@@ -74,7 +78,7 @@ class Site:
 
     def rest(self) -> None:
         """Wait until everybody is back from what was before, and fronts know which brokers answer."""
-        self.wait_at_most(_BACK_S, lambda: False, "all are back from what was before")
+        self.let_pass(_BACK_S, "all are back from what was before")
 
     def rebuild(self) -> None:
         """Do what an operator does whose registry is damaged: rebuild it."""

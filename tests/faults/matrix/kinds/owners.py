@@ -10,7 +10,7 @@ import orjson
 
 from sharedroutes.registry import RegistryError
 from sharedroutes.registry.scripts import UNREGISTER
-from sharedroutes.remoting import RequestCode
+from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
@@ -139,9 +139,7 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
     finally:
         agent.order("resume")
         site.wait_at_most(LEASE_S, lambda: site.auditor.lease(name) is not None, "a drained broker is back")
-        site.wait_at_most(
-            2 * HEARTBEAT_S, lambda: False, "its agent may give the permission back, and clients may send"
-        )
+        site.let_pass(2 * HEARTBEAT_S, "its agent may give the permission back, and clients may send")
         with suppress(RegistryError), site.registry() as registry:
             registry.admin.add_write_perm(name)
 
@@ -184,10 +182,23 @@ def delete_for_good(site: Site) -> Iterator[Effect]:
             broker.ask(DELETE_TOPIC, {"topic": topic})
         with site.registry() as registry:
             registry.admin.delete_topic(topic)
-    site.wait_at_most(2 * HEARTBEAT_S, lambda: False, "fronts have heard of it")
+    site.wait_at_most(2 * HEARTBEAT_S, lambda: not _is_at_fronts(site, topic), "fronts have heard of it")
     began_us = now_us()
     site.auditor.at_primary(("FLUSHALL",))
     yield Effect(topic, site.lasts(SHORT_S), WHOLE_STORE, loses=True, began_us=began_us)
+
+
+def _is_at_fronts(site: Site, topic: str) -> bool:
+    """Whether a front has a route of a topic, or does not say that it has none."""
+    for name in site.fleet.fronts:
+        try:
+            with Peer(site.fleet.front_address(name), CALL_S) as front:
+                answer = front.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        except (OSError, AssertionError):
+            return True
+        if answer.code != ResponseCode.TOPIC_NOT_EXIST:
+            return True
+    return False
 
 
 @fault("processes")

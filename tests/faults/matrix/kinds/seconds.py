@@ -38,7 +38,7 @@ def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, AgentProce
 def second_master(site: Site) -> Iterator[Effect]:
     """A second broker of the same name is started elsewhere, its agent twice: who has the name keeps it."""
     with _second(site) as (_, agent):
-        site.wait_at_most(_ASKED_S, lambda: False, "it has asked the other one whether it lives")
+        site.let_pass(_ASKED_S, "it has asked the other one whether it lives")
         agent.kill()
         site.start(agent)
         yield Effect("broker-a", site.lasts(LONG_S))
