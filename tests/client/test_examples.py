@@ -7,7 +7,7 @@ import itertools
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -100,18 +100,29 @@ def with_time(policy: RetryPolicy) -> RetryPolicy:
 
 @pytest.fixture(params=["plain socket", "asyncio streams"])
 def send(request: pytest.FixtureRequest, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
-    """Return an example's way to send a message to `orders`, with time enough."""
+    """Return an example's way to send a message to `orders`, with time enough.
+
+    Its client begins with the first message: to one that hears then that brokers have come, they are well.
+    """
     if request.param == "plain socket":
-        module = plain_socket
-        with RouteClient.from_url(redis_url) as routes:
-            monkeypatch.setattr(module, "POLICY", with_time(module.POLICY))
-            yield lambda message: plain_socket.send(routes, "orders", message)
+        monkeypatch.setattr(plain_socket, "POLICY", with_time(plain_socket.POLICY))
+        with closing(RouteClient.from_url(redis_url)) as routes:
+
+            def send(message: str) -> str:
+                routes.start()
+                return plain_socket.send(routes, "orders", message)
+
+            yield send
         return
     monkeypatch.setattr(asyncio_streams, "POLICY", with_time(asyncio_streams.POLICY))
     with asyncio.Runner() as runner:
         client = AsyncRouteClient.from_url(redis_url)
-        runner.run(client.start())
-        yield lambda message: runner.run(asyncio_streams.send(client, "orders", message))
+
+        async def send_in_task(message: str) -> str:
+            await client.start()
+            return await asyncio_streams.send(client, "orders", message)
+
+        yield lambda message: runner.run(send_in_task(message))
         runner.run(client.aclose())
 
 
