@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, Fleet
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_TOLD_S, Area, Effect, Site, fault
-from tests.faults.matrix.settings import BOUNDS, ON
-from tests.faults.victims import Program
+from tests.faults.matrix.kinds.kind import (
+    LONG_S,
+    SHORT_S,
+    UNTIL_TOLD_S,
+    Area,
+    Effect,
+    Site,
+    connections_of,
+    fault,
+)
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON
+from tests.faults.victims import AgentProcess, Program
+from tests.proxy import FaultyProxy
 
 _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 """What is served by this process alone: for broker-b speaks also a front, for broker-c speak two."""
@@ -78,14 +88,13 @@ def _host(site: Site) -> Sequence[Program]:
     return [site.fleet.agents[f"agent-{letter}"], site.fleet.brokers[f"broker-{letter}"]]
 
 
-def _sweeper(site: Site) -> Sequence[Program]:
+def _sweeper(site: Site) -> list[Program]:
     """Return who sweeps, and a host: its own if it is an agent, so that there is another agent."""
     (holder,) = site.auditor.at_primary(("GET", KEYS.sweeper)) or (None,)
-    pid = (holder or b"::").split(b":")[-2].decode()
+    pid, agents = (holder or b"::").split(b":")[-2].decode(), site.fleet.agents
     sweeper = [program for program in site.fleet if str(program.pid) == pid]
-    if sweeper and sweeper[0] in site.fleet.agents.values():
-        return [*sweeper, site.fleet.brokers[f"broker-{sweeper[0].name[-1]}"]]
-    return [*sweeper, *_host(site)]
+    agent = next((agent for agent in sweeper if agent in agents.values()), agents["agent-a"])
+    return [*dict.fromkeys((*sweeper, agent)), site.fleet.brokers[f"broker-{agent.name[-1]}"]]
 
 
 def _at_agents(site: Site) -> Sequence[Program]:
@@ -147,7 +156,6 @@ _register(
     "Two brokers of three are killed in the same moment, and their agents say so.",
 )
 _register("kill_host", _killed, _host, UNTIL_TOLD_S, "A broker and its agent are killed together.")
-_register("kill_sweeper", _killed, _sweeper, UNTIL_TOLD_S, "Who sweeps is killed together with a host.")
 _register("kill_front", _killed, _FRONT, LONG_S, "One of the two fronts is killed.")
 _register("kill_fronts", _killed, _fronts, SHORT_S, "Both fronts are killed.")
 _register("kill_client", _killed, _CLIENT, SHORT_S, "A client is killed, and begins again with its snapshot.")
@@ -192,6 +200,43 @@ def kill_broker_and_rest(site: Site) -> Iterator[Effect]:
     takes_us = now_us()
     with contextmanager(_killed)(site, victims, SHORT_S) as effect:
         yield replace(effect, began_us=began_us, takes_us=takes_us, rests_s=_FORGIVEN_S)
+
+
+def _has_looked(agent: AgentProcess) -> bool:
+    """Whether an agent has a part; it has looked who sweeps before."""
+    with suppress(OSError, ValueError):
+        return agent.status()["phase"] in ("serving", "standby")
+    return False
+
+
+def _is_told(site: Site, broker: str) -> bool:
+    """Whether the lease of a broker has ended, and the stream tells of it."""
+    deadlines = site.auditor.at_primary(("ZSCORE", KEYS.deadlines, KEYS.lease_member(broker, 0)))
+    return site.auditor.lease(broker) is None and deadlines == [None]
+
+
+@fault("processes", "network")
+def kill_sweeper(site: Site) -> Iterator[Effect]:
+    """Who sweeps is killed with a host; in its place can come only an agent that has looked just before."""
+    fleet, victims = site.fleet, _sweeper(site)
+    (broker,) = (victim.name for victim in victims if victim.name in ON)
+    agents = [agent for agent in fleet.agents.values() if agent not in victims]
+    others = [of for of in (*fleet.fronts.values(), *fleet.clients.values()) if of not in victims]
+    for agent in agents:
+        agent.kill()
+    site.start(*agents)
+    site.wait_at_most(LEASE_S, lambda: all(map(_has_looked, agents)), "an agent has looked who sweeps")
+    takes_us, left = now_us(), ("PTTL", KEYS.lease(broker, 0))
+
+    def is_released() -> bool:
+        return any(left_ms <= 1_000 * LEASE_S for left_ms in site.auditor.at_primary(left) or ())
+
+    with contextmanager(_killed)(site, victims, UNTIL_TOLD_S) as effect:
+        site.wait_at_most(1.0, is_released, "fronts vouch no more for who is dead")
+        with site.store.network(FaultyProxy.refusing, connections_of(*others)):
+            site.wait_at_most(LEASE_S + 1.0, lambda: _is_told(site, broker), "the end of a lease is told")
+        disturbs = (*effect.disturbs, *(of.name for of in (*agents, *others)))
+        yield replace(effect, takes_us=takes_us, disturbs=disturbs)
 
 
 @fault("processes")
