@@ -22,6 +22,9 @@ _READ_SILENTLY: Final = 4
 _ENOUGH_WAITS: Final = 6
 """Of so many, drawn from the whole of the jitter, none is longer than a tenth of it one time in a million."""
 
+_OF_FILES: Final = "topics-"
+"""What the names of faults begin with that concern nobody's way to the store, nor the doorbell."""
+
 _Said: TypeAlias = dict[tuple[str, str], list[Route]]
 """By who and topic."""
 
@@ -85,18 +88,28 @@ def _check_held(past: Past, said: _Said, verdict: Verdict) -> None:
 def _check_queues(past: Past, fresh: list[Route], said: list[Route], verdict: Verdict) -> None:
     """Check that a view has as many queues of each broker as lookups find, once they have for a while."""
     since_us = fresh[0].at_us if fresh else 0
+    bound_ms = _arrival_ms(past, since_us)
     for before, after in pairwise(fresh):
-        limit_us = past.limit_us(since_us, past.bounds.arrival_ms, *past.everybody)
+        limit_us = past.limit_us(since_us, bound_ms, *past.everybody)
         is_over = before.at_us <= limit_us < after.at_us and before.queues == after.queues
         if is_over and is_back(past, said[0].who, since_us, limit_us):
             for known in said_between(said, limit_us, limit_us):
                 shown, found = dict(known.queues), dict(before.queues)
                 wrong = {of for of in shown.keys() & found.keys() if shown[of] != found[of]}
                 names = ", ".join(sorted(wrong))
-                reason = f"{known.who} has {known.topic} on {names} as it was {past.bounds.arrival_ms} ms ago"
+                reason = f"{known.who} has {known.topic} on {names} as it was {bound_ms} ms ago"
                 verdict.check(reason if wrong else "", before, known)
         if after.queues != before.queues:
             since_us = after.at_us
+            bound_ms = _arrival_ms(past, since_us)
+
+
+def _arrival_ms(past: Past, since_us: int) -> int:
+    """Return how long after a time a change may arrive: less where nobody can have missed the doorbell."""
+    before_us, after_us = 1_000 * past.bounds.back_ms, 1_000 * past.bounds.arrival_ms
+    lasting = past.faults_in(since_us - before_us, since_us + after_us)
+    is_heard = all(window.fault.name.startswith(_OF_FILES) for window in lasting)
+    return past.bounds.heard_ms if is_heard else past.bounds.arrival_ms
 
 
 def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:

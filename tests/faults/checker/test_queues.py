@@ -6,19 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Record, Route
+from tests.faults.checker.history import Fault, Record, Route
 from tests.faults.checker.report import check
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
 
 BROKER: str = BROKERS[0]
 
 
-def late(after_ms: int) -> list[str]:
+def late(after_ms: int, fault: str) -> list[str]:
     """Return what is wrong when a client learns so long after a lookup how many queues a broker has."""
     story = Story()
     story.begin()
     story.calm(BOUNDS.back_ms + 1_000)
     begin_ms = story.now_ms
+    story.tell(Fault(who="scheduler", name=fault, target="somebody", phase="begin"))
     fresh = Route(who="auditor", topic=TOPIC, fresh=True)
     for _ in range(2 * BOUNDS.arrival_ms // 100):
         story.now_ms += 100
@@ -30,9 +31,17 @@ def late(after_ms: int) -> list[str]:
     return [violation.reason for violation in found if "as it was" in violation.reason]
 
 
-@pytest.mark.parametrize(("after_ms", "wrong"), [(500, False), (BOUNDS.arrival_ms + 500, True)])
-def test_a_client_knows_soon_how_many_queues_a_broker_has(after_ms: int, *, wrong: bool) -> None:
-    assert bool(late(after_ms)) == wrong
+@pytest.mark.parametrize(
+    ("after_ms", "fault", "wrong"),
+    [
+        (BOUNDS.heard_ms - 100, "topics-change", False),
+        (BOUNDS.heard_ms + 500, "topics-change", True),
+        (BOUNDS.heard_ms + 500, "deaf", False),
+        (BOUNDS.arrival_ms + 500, "deaf", True),
+    ],
+)
+def test_a_client_knows_soon_how_many_queues_a_broker_has(after_ms: int, fault: str, *, wrong: bool) -> None:
+    assert bool(late(after_ms, fault)) == wrong
 
 
 @pytest.mark.parametrize(("epoch", "wrong"), [(0, 1), (1, 0)])

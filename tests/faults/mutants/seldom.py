@@ -401,7 +401,7 @@ SELDOM: Final = (
     Mutant(
         "changed-unread",
         "A client that hears of a topic that was changed waits for its next look at everything.",
-        ("topics-change",) * 3,
+        ("topics-change",) * 4,
         (
             Edit(
                 "client/cache.py",

@@ -13,8 +13,8 @@ from typing import Final
 
 from tests.broker_agent.data_files import killed_in_the_middle, rewrite, rewrite_by_rename, topics_json
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, fault
-from tests.faults.matrix.settings import SENT_TO
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_READ_S, Effect, Site, fault
+from tests.faults.matrix.settings import BOUNDS, SENT_TO
 from tests.faults.matrix.stores import Store
 
 _REWRITES: Final = 5
@@ -22,6 +22,9 @@ _HALF_S: Final = 0.03
 """Long enough to be seen, and far shorter than the time between two looks."""
 
 _WHOLE_S: Final = 0.5
+_SEEN_S: Final = 2 * BOUNDS.heard_ms / 1_000
+"""Longer than it takes until clients show a change of which they heard."""
+
 _DISK_BYTES: Final = 32_768
 _PAGE_BYTES: Final = 4_096
 
@@ -104,7 +107,7 @@ def topics_change(site: Site) -> Iterator[Effect]:
     for name in HAS_AGENT:
         site.fleet.write_topics(of=name, queues=2 * QUEUES)
     try:
-        yield Effect("topics.json", site.lasts(LONG_S))
+        yield Effect("topics.json", site.lasts(UNTIL_READ_S), rests_s=_SEEN_S)
     finally:
         for name in HAS_AGENT:
             site.fleet.write_topics(of=name)

@@ -7,13 +7,10 @@ from typing import Final
 
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import CHURN
-from tests.faults.matrix.kinds.kind import WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, REFRESH_S, SENT_TO, TOPICS
+from tests.faults.matrix.kinds.kind import UNTIL_READ_S, WHOLE_STORE, Effect, Site, fault
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, SENT_TO, TOPICS
 
 _LASTS_S: Final = (1.0, 4.0)
-_UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
-"""Longer than it takes until every client has looked at each of its topics."""
-
 _UNTIL_REREAD_S: Final = (BOUNDS.reread_ms / 1_000 + 0.5, BOUNDS.reread_ms / 1_000 + 1.0)
 
 
@@ -92,7 +89,7 @@ def corrupt_route(site: Site) -> Iterator[Effect]:
     )
     before = site.auditor.at_primary(("GET", key), ("DEL", key), spoil)
     try:
-        yield Effect(topic, site.lasts(_UNTIL_READ_S), WHOLE_STORE, loses=True)
+        yield Effect(topic, site.lasts(UNTIL_READ_S), WHOLE_STORE, loses=True)
     finally:
         put_back = [("SET", key, before[0])] if before and isinstance(before[0], bytes) else []
         site.auditor.at_primary(("DEL", key), *put_back)

@@ -14,7 +14,7 @@ from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
 from tests.faults.checker.history import OPERATOR, STORE
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import Fleet
-from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, SENT_TO
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, REFRESH_S, SENT_TO
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stand_in import UPDATE_TOPIC
 from tests.faults.matrix.stores import Store
@@ -30,6 +30,9 @@ SHORT_S: Final = (0.3, LEASE_S / 2)
 LONG_S: Final = (LEASE_S + 1.0, LEASE_S + 4.0)
 UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.told_ms / 1_000)
 """Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
+
+UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
+"""Longer than it takes until every client has looked at each of its topics, whatever it has heard."""
 
 _ANSWER_S: Final = 2.0
 _TOLD_S: Final = 3.0
