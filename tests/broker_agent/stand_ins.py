@@ -44,8 +44,9 @@ async def deaf_port(host: str = "127.0.0.1") -> AsyncIterator[int]:
 class BrokerProcess:
     """A process that listens on a port of its own."""
 
-    def __init__(self) -> None:
-        self.port = free_port()
+    def __init__(self, port: int = 0) -> None:
+        """`port`: 0 = any that is free."""
+        self.port = port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -21,6 +21,7 @@ from sharedroutes.registry import (
 from tests.broker_agent.data_files import broker_conf, put, rewrite, topics_json
 from tests.faults.auditor import BROKER, TOPIC, Auditor, Look, look, plain_client
 from tests.faults.victims import AgentProcess, Broker, Server
+from tests.ports import held_port
 from tests.support import wait_until
 
 T = TypeVar("T")
@@ -53,7 +54,8 @@ class Plant:
         heartbeat_s: float = 0.5,
         lease_ttl_s: float = LEASE_TTL_S,
     ) -> None:
-        self.broker = Broker()
+        self._ports = ExitStack()  # held while who listens there is dead: it comes back
+        self.broker = Broker(self._ports.enter_context(held_port()))
         self.server = Server(server)
         self.agents: list[AgentProcess] = []
         self.url = server.url
@@ -86,11 +88,13 @@ class Plant:
                 with suppress(AssertionError):
                     agent.kill()
             self.broker.kill()
+            self._ports.close()
 
     def agent(self, name: str, url: str = "") -> AgentProcess:
         """Start an agent beside the broker, by default one that reaches the server itself."""
         arguments = ("--broker-conf", str(self._conf), "--redis", url or self.url, *self._times)
-        agent = AgentProcess(name, self._folder, *arguments)
+        http_port = self._ports.enter_context(held_port())
+        agent = AgentProcess(name, self._folder, *arguments, http_port=http_port)
         self.agents.append(agent)
         agent.start()
         return agent

@@ -63,9 +63,9 @@ class Process(ABC):
 class Broker(Process):
     """The process that stands in for a broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
         super().__init__("broker")
-        self._broker = BrokerProcess()
+        self._broker = BrokerProcess(port)
 
     @property
     def address(self) -> str:
