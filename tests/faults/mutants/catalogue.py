@@ -201,6 +201,12 @@ _ALL: Final = (
         ),
     ),
     Mutant(
+        "writes-of-the-fenced",
+        "Topics are written for a former owner, if they go on from the table that there is.",
+        ("late-writes-undone",) * 2,
+        (Edit(f"{_LUA}/put_topics.lua", "if owner ~= ARGV[2] then", "if false then"),),
+    ),
+    Mutant(
         "epochs-fall",
         "A newer owner has a lower epoch.",
         ("two-agents-in-turn", "kill-agent"),

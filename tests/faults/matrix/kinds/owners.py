@@ -24,6 +24,9 @@ from tests.proxy import FaultyProxy
 _SLOW_S: Final = 0.3
 """Longer than fronts take for a sign of their own life, unless it was asked for twice."""
 
+_SENDS_S: Final = CALL_S / 2
+"""Longer than an agent takes to see a file and to send what is new; shorter than it waits for an answer."""
+
 _STAYS_OUT_S: Final = (BOUNDS.arrival_ms / 1_000 + 1.5, BOUNDS.arrival_ms / 1_000 + 2.5)
 """Longer than it may take until it is said that a broker may come back."""
 
@@ -69,12 +72,25 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
 @fault("processes")
 def late_writes(site: Site) -> Iterator[Effect]:
     """What an owner writes hangs in the network until a second agent has taken over, and arrives then."""
+    yield from _late_writes(site, is_undone=False)
+
+
+@fault("processes")
+def late_writes_undone(site: Site) -> Iterator[Effect]:
+    """The same, and the second agent finds the topics as they were: of the table, nothing has changed."""
+    yield from _late_writes(site, is_undone=True)
+
+
+def _late_writes(site: Site, *, is_undone: bool) -> Iterator[Effect]:
     owner, before = site.fleet.agents["agent-a"], site.auditor.lease("broker-a")
     whose = connections_of(owner)
     with _guest(site) as guest:
         try:
             with site.store.network(FaultyProxy.hanging, whose):
                 site.fleet.write_topics("extra-late")
+                if is_undone:
+                    site.let_pass(_SENDS_S, "the owner has sent what it writes")
+                    site.fleet.write_topics()
                 site.start(guest)
                 site.wait_at_most(
                     2 * LEASE_S,
