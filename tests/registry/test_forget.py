@@ -14,8 +14,12 @@ from sharedroutes.registry import (
     RegistryConfig,
     RouteStore,
     StaleEpoch,
+    plans,
+    topic_table,
 )
+from sharedroutes.registry.plans import Batch, Call
 from sharedroutes.registry.plans.bulk_load import forget
+from sharedroutes.registry.scripts import PUT_TOPICS
 from tests.fix_redis import Store
 from tests.registry.builders import ADDRESS, broker, topics
 from tests.registry.probes import Crash, dump, interrupted, observed, unchanged
@@ -181,3 +185,18 @@ def test_a_broker_that_registers_meanwhile_wins(admin: redis.Redis, after: int, 
         if broker_id == 0:
             assert store.topics() == sorted(f"t{n}" for n in range(25))
     assert list(store.admin.verify()) == []
+
+
+def test_a_broker_that_is_claimed_in_between_is_not_forgotten_under_its_new_owner(admin: redis.Redis) -> None:
+    store = RouteStore.from_client(admin, CONFIG)
+    store.unregister(store.register(broker(), topics(3)))
+    claims = interrupted(plans.register(CONFIG, broker(), topic_table(topics(3))), 1)
+
+    def claim(batch: Batch) -> None:
+        if isinstance(batch, Call) and batch.script is PUT_TOPICS:
+            with pytest.raises(Crash):
+                store.run(claims)
+
+    with pytest.raises(StaleEpoch):
+        store.run(observed(forget(CONFIG, "broker-a"), claim))
+    assert admin.exists(store.keys.broker("broker-a"))

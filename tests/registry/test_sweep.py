@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import redis
 
-from sharedroutes.registry import EXPIRED, ChangeKind, CorruptData, Sweep
+from sharedroutes.registry import EXPIRED, ChangeKind, CorruptData, RouteStore, Sweep, plans
+from sharedroutes.registry.plans import Batch, Reads
 from tests.fix_redis import Plant, Store, StoreMaker
 from tests.registry.builders import OTHER_ADDRESS, broker, topics
-from tests.registry.probes import lease_ended
+from tests.registry.probes import lease_ended, observed
 from tests.support import await_until
 
 
@@ -213,6 +214,22 @@ async def test_a_lease_that_was_deleted_is_announced_once_and_before_its_deadlin
     (change,) = (await store.changes_since(before)).changes
     assert (change.kind, change.reason, change.epoch) == (ChangeKind.DOWN, EXPIRED, held.epoch)
     assert await store.sweep("me") == Sweep(held=False, wait_s=None)
+
+
+def test_the_end_of_a_lease_is_not_announced_for_the_owner_before(admin: redis.Redis) -> None:
+    store = RouteStore.from_client(admin)
+    first, lease = store.register(broker(), topics(1)), store.keys.lease("broker-a", 0)
+    admin.delete(lease)
+
+    def come_and_go(batch: Batch) -> None:
+        if isinstance(batch, Reads):
+            store.register(broker(), topics(1))
+            admin.delete(lease)
+
+    assert not store.run(observed(plans.expire(store.config, "broker-a", 0), come_and_go))
+    assert store.expire("broker-a", 0)
+    ends = [change for change in store.changes_since().changes if change.kind is ChangeKind.DOWN]
+    assert [change.epoch > first.epoch for change in ends] == [True]
 
 
 async def test_a_broker_that_nobody_knows_has_nothing_to_announce(store: Store, admin: redis.Redis) -> None:

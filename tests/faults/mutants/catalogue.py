@@ -452,4 +452,6 @@ _ALL: Final = (
     ),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM)}
-"""By name."""
+"""By name. That activate, expire, forget and mend_field compare epochs is in none: it matters for a moment
+that no fault hits, and tests/registry has it (test_ownership, test_sweep, test_forget, test_mend_races).
+"""
