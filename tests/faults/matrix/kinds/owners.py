@@ -186,10 +186,11 @@ def delete_topic(site: Site) -> Iterator[Effect]:
     yield Effect(topic, 0.2, removes=(topic,))
 
 
-@fault("processes")
+@fault("processes", "store", "keys")  # the stream alone tells fronts that a topic is deleted
 def delete_for_good(site: Site) -> Iterator[Effect]:
     """A topic is deleted at its broker, which is at fronts, and by an operator, and the store is emptied."""
     host, topic = site.fleet.hosts["broker-c"], f"extra-{now_us()}"
+    site.rest()
     if not site.change_topic(site.rng.randrange(QUEUES * 3, 1_000), topic):
         yield Effect("fronts are not there", 0.1)
         return
