@@ -88,9 +88,13 @@ class Whereabouts:
         if self.endpoint.mode is Mode.CLUSTER:
             return "CLUSTER", "SLOTS"
         if self.endpoint.mode is Mode.SENTINEL:
-            what = "REPLICAS" if self.replicas else "GET-MASTER-ADDR-BY-NAME"
-            return "SENTINEL", what, self.endpoint.service
+            return ("SENTINEL", "REPLICAS", self.endpoint.service) if self.replicas else self.primary_question
         return ()
+
+    @property
+    def primary_question(self) -> tuple[str, ...]:
+        """The command that asks a Sentinel for the address of the primary."""
+        return "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.endpoint.service
 
     @property
     def questions(self) -> tuple[tuple[str, ...], ...]:

@@ -37,7 +37,7 @@ class AsyncDirectory:
         self.where = where
         self.deadline_s = deadline_s
         self._options = options
-        self._switchover = Switchover(where.endpoint.nodes if where.may_switch else ())
+        self._switchover = Switchover(where.endpoint.nodes)
         self._sentinels: dict[Address, redis.asyncio.Redis] = {}
 
     def client(self, address: Address, **options: Any) -> redis.asyncio.Redis:
@@ -96,7 +96,7 @@ class AsyncDirectory:
         opinions = list[Opinion]()
         for sentinel in self._switchover.to_ask(monotonic()):
             try:
-                named = self.where.named_by(await self._ask(sentinel, self.where.question))
+                named = self.where.named_by(await self._ask(sentinel, self.where.primary_question))
                 epoch = None
                 if with_epochs:
                     epoch = epoch_in(await self._ask(sentinel, self.where.epoch_question))

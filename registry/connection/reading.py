@@ -150,8 +150,13 @@ class Reading(Whereabouts):
     def questions(self) -> tuple[tuple[str, ...], ...]:
         """The commands that ask for the addresses: Sentinels name the primary apart from its replicas."""
         if self.endpoint.mode is Mode.SENTINEL:
-            return self.question, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.endpoint.service)
+            return self.question, self.primary_question
         return super().questions
+
+    @property
+    def may_switch(self) -> bool:
+        """Whether the server is a primary of Sentinels: then only these know whether it still is one."""
+        return self.endpoint.mode is Mode.SENTINEL and self._at_primary
 
     def fixed(self) -> list[Address]:
         """Return the addresses that the URL names."""

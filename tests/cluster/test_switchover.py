@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
+import pytest
 import redis
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.registry import Change, EmbeddedServer, Reset, RouteStore, Sweeper, TopicConfig
 from sharedroutes.registry.change_stream.core import FollowItem
+from sharedroutes.registry.connection import reading
+from sharedroutes.registry.keys import Keys
 from tests.cluster.owners import CONFIG, FAILED_OVER_WITHIN_S, Owner, beaten_since
 from tests.cluster.servers import SERVICE, SentinelServers
 from tests.registry.builders import OTHER_ADDRESS, broker
@@ -62,7 +65,13 @@ def fail_over(servers: SentinelServers) -> EmbeddedServer:
     servers.await_replicas(before)
     keeps_its_role(servers.admin(before))
     sentinel = servers.admin(servers.sentinels[0])
-    sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE)
+
+    def is_begun() -> bool:
+        with suppress(redis.ResponseError):  # it does not know yet that a replica is well
+            return bool(sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE))
+        return False
+
+    wait_until(is_begun, timeout_s=FAILED_OVER_WITHIN_S, description="a Sentinel fails over")
     wait_until(
         lambda: servers.primary() is not before,
         timeout_s=FAILED_OVER_WITHIN_S,
@@ -106,6 +115,35 @@ async def test_nobody_stays_with_a_primary_that_was_demoted(own_sentinels: Senti
                 await await_until(lambda: tells_of("new", next(follower)), description="so does the follower")
                 assert newcomer.unregister(held)
             assert client.health().source == asyncio_client.health().source == "live"
+
+
+def test_who_reads_at_the_primary_for_want_of_a_replica_does_not_stay_when_it_is_demoted(
+    own_sentinels: SentinelServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BACK_S", (1_000.0, 1_000.0))  # it does not leave by itself
+    config = ClientConfig(registry=CONFIG, read_from="replica", jitter_s=0.2, reconnect_s=0.3)
+    primary = own_sentinels.primary()
+    replicas = [server for server in own_sentinels.stores if server is not primary]
+    with ExitStack() as stack:
+        owner = stack.enter_context(Owner(own_sentinels.url, broker("steady"), changing=False))
+        wait_until(beaten_since([owner]), description="the broker is registered")
+        for replica in replicas:
+            replica.pause()
+            stack.callback(replica.resume)
+        client = stack.enter_context(RouteClient.from_url(own_sentinels.url, config))
+        admin = own_sentinels.admin(primary)
+        wait_until(
+            lambda: client.get(["steady-always"]) and listeners(admin, Keys(CONFIG.namespace).changes),
+            description="the client reads at the primary",
+        )
+        for replica in replicas:
+            replica.resume()
+        fail_over(own_sentinels)
+        wait_until(
+            lambda: not listeners(admin, Keys(CONFIG.namespace).changes),
+            description="the client has left the demoted primary",
+        )
+        assert admin.role()[0] == b"master"
 
 
 def tells_of(name: str, item: FollowItem) -> bool:
