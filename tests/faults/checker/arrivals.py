@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.plans.changes import order
-from tests.faults.checker.history import Change, Item, Record, Replica, Route, Written
+from tests.faults.checker.history import LISTED, Change, Item, Record, Replica, Route, Written
 from tests.faults.checker.past import Past, Verdict, at_us, said_between
 
 _FIRST: Final = (0, 0)
@@ -45,6 +45,7 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
     _check_views(past, said, verdict)
     for (_, topic), routes in said.items():
         _check_queues(past, fresh[topic], routes, verdict)
+    _check_orders(past, said, verdict)
     _check_reread(past, said, verdict)
     _check_spread(past, said, verdict)
     _check_held(past, said, verdict)
@@ -112,6 +113,22 @@ def _arrival_ms(past: Past, since_us: int) -> int:
     return past.bounds.heard_ms if is_heard else past.bounds.arrival_ms
 
 
+def _check_orders(past: Past, said: _Said, verdict: Verdict) -> None:
+    """Check that each front says what an operator has said at one of them of the order of a topic."""
+    for window in past.faults:
+        order_said = window.fault.details.get("order")
+        limit_us = past.limit_us(window.begin_us, past.bounds.arrival_ms, *past.everybody)
+        if order_said is None or limit_us > window.end_us or past.may_have_lost(window.begin_us, limit_us):
+            continue
+        for (who, topic), routes in said.items():
+            known = said_between(routes, limit_us, limit_us)
+            if who.startswith(_CLIENT) or topic != window.fault.target or not known:
+                continue
+            if is_back(past, who, window.begin_us, limit_us, past.bounds.arrival_ms):
+                reason = f"{who} says of the order of {topic}: {known[-1].order}"
+                verdict.check("" if known[-1].order == order_said else reason, window.fault, known[-1])
+
+
 def _check_reread(past: Past, said: _Said, verdict: Verdict) -> None:
     """Check that who meets an entry that cannot be read looks again: a topic that left the table is gone."""
     for change in past.of(Change):
@@ -160,7 +177,7 @@ def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
         topics = past.expected_at(limit_us).topics.get(record.broker, ())
         for (who, topic), routes in said.items():
             knows = routes[0].at_us <= change.at_us and is_back(past, who, change.at_us, limit_us)
-            if topic in topics and knows:
+            if (topic in topics or topic == LISTED) and knows:
                 _check_view(past, change, record, said_between(routes, change.at_us, limit_us), verdict)
 
 

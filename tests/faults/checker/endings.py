@@ -8,7 +8,17 @@ from typing import Final
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.model import EXPIRED
 from sharedroutes.registry.plans.changes import order
-from tests.faults.checker.history import STORE, Change, Expected, Lease, Record, Replica, State, TableContent
+from tests.faults.checker.history import (
+    FAILOVER,
+    STORE,
+    Change,
+    Expected,
+    Lease,
+    Record,
+    Replica,
+    State,
+    TableContent,
+)
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
 DRAINED: Final = "drained"
@@ -17,6 +27,21 @@ DRAINED: Final = "drained"
 _DEAD: Final = "was found dead"
 _CLOSED: Final = ("kill-broker", "leave-fronts")
 """What the names of faults begin with that close all connections of a broker."""
+
+HELD_MS: Final = 4_500
+"""So long after the death of a front its connections hold nobody: 3 s, and who held back looks again."""
+
+WATCH_MS: Final = 500
+"""For so long an agent that is told to end watches its broker, at least."""
+
+_LEFT_WITH_A_FRONT: Final = "leave-with-a-front"
+"""The fault in which a broker closes all connections just as a front dies that had one."""
+
+_HANDED_OVER: Final = "restart-agent"
+"""The fault in which an agent is told to end whose broker stays."""
+
+_SWITCHED: Final = "switch-primary"
+"""The fault in which a replica takes over because an operator says so."""
 
 _BRIEF: Final = ("pause-broker-briefly", "pause-broker-and-rest")
 """Faults in which a broker stands still for less than its hang check takes."""
@@ -63,6 +88,8 @@ def _allowed_ms(past: Past, since_us: int) -> int:
     begun a moment before have heard no answer of a broker yet, and leave it until its lease has ended.
     """
     begun = [window for window in past.faults if since_us - _FRONTS_LIVE_US <= window.begin_us <= since_us]
+    if [window.fault.name for window in begun] == [_LEFT_WITH_A_FRONT]:
+        return HELD_MS
     if [window.fault.name.startswith(_CLOSED) for window in begun] == [True]:
         return past.bounds.gone_ms
     asked = all(
@@ -148,6 +175,47 @@ def check_that_standbys_leave_no_gap(past: Past, verdict: Verdict) -> None:
             starved = past.was_starved(change.at_us, who)
             reason = f"{who} stands by for {record.broker}:{record.id}, and has let its lease end"
             verdict.check("" if starved else reason, last, change)
+
+
+def check_that_leases_are_left_whole(past: Past, verdict: Verdict) -> None:
+    """Check that an agent which is told to end renews the lease of its broker once more, which stays.
+
+    Of `docs/design/agent.md`: at the end of the watch, so that the next agent has the whole of it.
+    """
+    for window in past.faults:
+        if window.fault.name != _HANDED_OVER or len(past.faults_in(window.begin_us, window.end_us)) > 1:
+            continue
+        said = [of for of in past.of(State) if of.who == window.fault.target and of.at_us < window.begin_us]
+        if not said or said[-1].state != "owner":
+            continue
+        if not is_left_alone(past, window.fault.target, window.begin_us - 1, said[-1].at_us):
+            continue
+        over_us = window.begin_us + 1_000 * WATCH_MS
+        looks = [of for of in past.looks.get((said[-1].broker, said[-1].id), []) if of.left_ms]
+        left = [of for of in looks if over_us < of.at_us < window.end_us and of.epoch == said[-1].epoch]
+        if left and not past.was_starved(window.end_us, *past.everybody):
+            short_ms = past.bounds.lease_ms - left[-1].left_ms - (left[-1].at_us - over_us) // 1_000
+            reason = f"{said[-1].who} ended and left a lease that was not renewed for {short_ms} ms"
+            verdict.check(reason if short_ms > _APART_MS else "", said[-1], left[-1])
+
+
+def check_that_switches_pass(past: Past, verdict: Verdict) -> None:
+    """Check that no lease ends because another primary is named, while the one of before works.
+
+    Of `docs/design.md`, its defaults: the Sentinels' word on the primary is a second old at most; a node of
+    a Cluster says itself that it is no primary any more.
+    """
+    for window in past.faults:
+        others = [of for of in past.faults_in(window.begin_us, window.end_us) if of.fault.name != FAILOVER]
+        if window.fault.name != _SWITCHED or len(others) > 1:
+            continue
+        if past.was_starved(window.end_us, *past.everybody):
+            continue
+        for tenures in past.tenures.values():
+            for tenure in tenures:
+                if tenure.gone and window.begin_us < tenure.until_us < window.end_us:
+                    reason = f"the lease of {tenure.replica.broker} has ended as another primary was named"
+                    verdict.check(reason if tenure.gone.epoch is None else "", tenure.gone)
 
 
 def check_that_short_pauses_pass(past: Past, verdict: Verdict) -> None:

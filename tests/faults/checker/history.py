@@ -23,6 +23,9 @@ FAILOVER: Final = "failover"
 OPERATOR: Final = "operator"
 """In `Record.by`."""
 
+LISTED: Final = "the list of brokers"
+"""In `Route.topic`: what a front lists, which says what the store does, and holds nothing back."""
+
 LEAST_LATE_MS: Final = 20
 """Less than that is no word."""
 
@@ -233,6 +236,9 @@ class Route(_Event, frozen=True, kw_only=True, tag="route"):
 
     queues: tuple[tuple[str, int], ...] = ()
     """How many queues each broker has, to read from; a front says none."""
+
+    order: str = ""
+    """What a front says of the order of the topic's queues."""
 
     stale: bool = False
     """Whether the client says that the store does not confirm its routes: `Health.source` is not live."""

@@ -13,6 +13,7 @@ from sharedroutes.registry import ChangeKind
 from tests.faults.checker.endings import has_lived, is_left_alone
 from tests.faults.checker.history import (
     FAILOVER,
+    LISTED,
     Change,
     Event,
     Item,
@@ -26,7 +27,7 @@ from tests.faults.checker.history import (
 )
 from tests.faults.checker.past import Past, Tenure, Verdict
 from tests.faults.checker.returns import check_that_nothing_goes_back
-from tests.faults.checker.roles import check_that_one_speaks_for_each
+from tests.faults.checker.roles import check_that_one_speaks_for_each, check_that_the_promoted_serve
 from tests.faults.checker.wipes import check_that_agents_give_back, check_that_wipes_hold
 
 _BY_AN_OWNER: Final = (ChangeKind.UP, ChangeKind.DOWN, ChangeKind.TOPICS)
@@ -73,6 +74,7 @@ def addresses_end_with_their_lease(past: Past) -> Verdict:
         verdict.check(why and reason, last.gone if last else None, use.event)
     check_that_nothing_goes_back(past, verdict)
     check_that_one_speaks_for_each(past, verdict)
+    check_that_the_promoted_serve(past, verdict)
     return verdict
 
 
@@ -80,7 +82,7 @@ def _uses(past: Past) -> Iterator[_Use]:
     for event in past.history:
         if isinstance(event, Sent):
             yield _Use(event, event.broker, event.address, event.began_us or event.at_us, event.held)
-        elif isinstance(event, Route):
+        elif isinstance(event, Route) and event.topic != LISTED:
             for broker, _, address in event.brokers or ():
                 yield _Use(event, broker, address, event.at_us, broker in event.held)
 

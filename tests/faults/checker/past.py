@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeGuard, TypeVar
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.model import EXPIRED
 from tests.faults.checker.history import (
+    LISTED,
     STORE,
     Bounds,
     Change,
@@ -283,8 +284,8 @@ def is_withdrawal(record: Record | None) -> TypeGuard[Record]:
 
 
 def addresses_of(table: TableContent, topic: str) -> set[Replica]:
-    """Return the live replicas that hold a topic."""
-    return {replica for replica in table.leases if topic in table.topics.get(replica.broker, ())}
+    """Return the live replicas that hold a topic; all of them for LISTED."""
+    return {of for of in table.leases if topic == LISTED or topic in table.topics.get(of.broker, ())}
 
 
 def _tenures(looks: list[Lease]) -> list[Tenure]:

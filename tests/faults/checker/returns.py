@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tests.faults.checker.history import Replica, Route, Started
+from tests.faults.checker.history import LISTED, Replica, Route, Started
 from tests.faults.checker.past import Past, Verdict
 
 
@@ -20,7 +20,7 @@ def check_that_nothing_goes_back(past: Past, verdict: Verdict) -> None:
         if isinstance(event, Started):
             dropped.pop(event.who, None)
             shown = {key: route for key, route in shown.items() if key[0] != event.who}
-        elif isinstance(event, Route) and not event.fresh:
+        elif isinstance(event, Route) and not event.fresh and event.topic != LISTED:
             before = shown.get((event.who, event.topic))
             for replica in event.brokers or ():
                 _check_return(past, replica, dropped[event.who].pop(replica, None), event, verdict)

@@ -29,6 +29,22 @@ def check_that_one_speaks_for_each(past: Past, verdict: Verdict) -> None:
     _check_attempts(past, verdict)
 
 
+def check_that_the_promoted_serve(past: Past, verdict: Verdict) -> None:
+    """Check that a slave which has become the master has the lease of one, whoever of both began anew.
+
+    Of `docs/design/table.md`: one registration ends what it was and begins what it is.
+    """
+    for window in past.faults:
+        address = window.fault.details.get("promoted")
+        if address is None or len(past.faults_in(window.begin_us, window.end_us)) > 1:
+            continue
+        tenures = past.tenures.get((window.fault.target, MASTER_ID), ())
+        has_served = any(of.replica.address == address and of.until_us > window.begin_us for of in tenures)
+        is_late = past.was_starved(window.end_us, *past.everybody)
+        reason = f"the slave at {address} is the master of {window.fault.target}, and has no lease of it"
+        verdict.check("" if has_served or is_late else reason, window.fault)
+
+
 def _check_attempts(past: Past, verdict: Verdict) -> None:
     """Check that nobody sends to a slave."""
     slaves = {of for of in past.tenures if of[1] != MASTER_ID}

@@ -11,9 +11,11 @@ from sharedroutes.client import NoRoute
 from sharedroutes.registry.change_stream.core import ResetReason
 from tests.faults.checker.arrivals import check_that_changes_arrive
 from tests.faults.checker.endings import (
+    check_that_leases_are_left_whole,
     check_that_leases_last,
     check_that_short_pauses_pass,
     check_that_standbys_leave_no_gap,
+    check_that_switches_pass,
     check_that_the_dead_are_out,
     check_that_the_living_are_renewed,
     check_that_the_living_stay,
@@ -21,6 +23,7 @@ from tests.faults.checker.endings import (
 )
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
+    LISTED,
     Event,
     Expected,
     Item,
@@ -161,6 +164,8 @@ def views_converge(past: Past) -> Verdict:
     check_that_who_is_out_stays_out(past, verdict)
     check_that_leases_last(past, verdict)
     check_that_short_pauses_pass(past, verdict)
+    check_that_leases_are_left_whole(past, verdict)
+    check_that_switches_pass(past, verdict)
     check_that_standbys_leave_no_gap(past, verdict)
     return verdict
 
@@ -226,7 +231,7 @@ def routes_are_kept(past: Past) -> Verdict:
     for event in past.history:
         if isinstance(event, Started) and not event.has_snapshot:
             had = {key: route for key, route in had.items() if key[0] != event.who}
-        elif isinstance(event, Route) and not event.fresh and event.brokers:
+        elif isinstance(event, Route) and not event.fresh and event.brokers and event.topic != LISTED:
             had[event.who, event.topic] = event
             verdict.checked += 1
         elif _is_without(event):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.arrivals import is_back
 from tests.faults.checker.endings import DRAINED
-from tests.faults.checker.history import OPERATOR, Change, Sent, State
+from tests.faults.checker.history import OPERATOR, Change, Event, Sent, State
 from tests.faults.checker.past import Past, Verdict
 
 
@@ -19,6 +19,8 @@ def check_that_wipes_hold(past: Past, verdict: Verdict) -> None:
     for change in past.of(Change):
         record = change.record
         if record is not None and record.kind == ChangeKind.WIPED and record.by == OPERATOR:
+            if record.broker in wiped:  # and nobody said that it was given back
+                _check_unused(past, wiped[record.broker], change, record.broker, verdict)
             wiped[record.broker] = change
         elif record is not None and record.kind == ChangeKind.LIFTED:
             before = wiped.pop(record.broker, None)
@@ -29,9 +31,13 @@ def check_that_wipes_hold(past: Past, verdict: Verdict) -> None:
                 )
                 verdict.check("" if is_right else reason, before, change)
                 _check_unused(past, before, change, record.broker, verdict)
+    for broker, before in wiped.items():
+        _check_unused(past, before, past.history[-1], broker, verdict)
 
 
-def _check_unused(past: Past, before: Change, after: Change, broker: str, verdict: Verdict) -> None:
+def _check_unused(past: Past, before: Change, after: Event, broker: str, verdict: Verdict) -> None:
+    if past.may_have_lost(before.at_us, after.at_us):
+        return
     for sent in past.of(Sent):
         began_us = sent.began_us or sent.at_us
         known_us = past.limit_us(before.at_us, past.bounds.stale_ms, sent.who)

@@ -134,15 +134,19 @@ class Fleet:
         topics = {name: [topic for topic in sorted(of) if not self.taken[topic]] for name, of in ON.items()}
         return TableContent(leases, {name: tuple(of) for name, of in topics.items()})
 
-    def topics(self, *more: str, of: str = "broker-a", queues: int = QUEUES) -> bytes:
-        """Return a topics.json of the next version of a broker, with more topics than it has at first."""
-        names = {*ON[of], *(self.churn if of == "broker-a" else ()), *more}
+    def topics(
+        self, *more: str, of: str = "broker-a", queues: int = QUEUES, without: str | None = None
+    ) -> bytes:
+        """Return a topics.json of the next version of a broker: with other topics than it has at first."""
+        names = {*ON[of], *(self.churn if of == "broker-a" else ()), *more} - {without}
         return topics_json(*sorted(names), counter=next(self._versions), queues=queues)
 
-    def write_topics(self, *more: str, of: str = "broker-a", queues: int = QUEUES) -> None:
+    def write_topics(
+        self, *more: str, of: str = "broker-a", queues: int = QUEUES, without: str | None = None
+    ) -> None:
         """Have the broker write that."""
         with self._writing:
-            rewrite(self.hosts[of].topics_path, self.topics(*more, of=of, queues=queues))
+            rewrite(self.hosts[of].topics_path, self.topics(*more, of=of, queues=queues, without=without))
 
     def guest(self, name: str, broker: str) -> AgentProcess:
         """Return another agent beside a broker, which is not started."""
@@ -219,6 +223,7 @@ class Fleet:
         words = (
             *("-m", "sharedroutes.nameserver", "--listen", self._listens[name], "--redis", self.store.url),
             *("--http", "off", "--call-deadline", str(CALL_S), "--log-format", "json", *_HANG),
+            *("--order-message-enable", "true"),
         )
         return Program(name, self.logs, words, _FINDS_US, partial(self._noted, name))
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from sharedroutes.client import (
     AsyncRouteClient,
     AttemptsFailed,
+    BrokerRefused,
     ClientConfig,
     MessageQueue,
     NoRoute,
@@ -147,8 +148,10 @@ class Connections:
 
 
 def _check(answer: RemotingCommand | None) -> None:
-    if answer is None or answer.code != ResponseCode.SUCCESS:
-        raise EOFError(f"no receipt: {answer}")
+    if answer is None:
+        raise EOFError("no receipt")
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefused(answer.code, answer.remark or "")
 
 
 def _is_over(peer: Peer) -> bool:
@@ -205,7 +208,7 @@ class AsyncConnections:
             self._clients[queue.address] = client
         command = request(RequestCode.SEND_MESSAGE_V2, _header(queue), body=message.encode())
         try:
-            await client.call(command, deadline_s=timeout_s)
+            _check(await client.invoke(command, deadline_s=timeout_s))
         except (OSError, FrameError, asyncio.CancelledError):
             client.abort()
             raise

@@ -34,6 +34,9 @@ UPDATE_TOPIC: Final = 17
 DELETE_TOPIC: Final = 215
 """Tells it that it has a topic no more (RocketMQ: DELETE_TOPIC_IN_BROKER)."""
 
+REFUSE: Final = 25
+"""Tells it whether to refuse messages from now on (RocketMQ: UPDATE_BROKER_CONFIG)."""
+
 _REGISTERED_EVERY: Final = 5
 """Beats; the others are short heartbeats."""
 
@@ -57,6 +60,9 @@ class StandIn(SpeakingBroker):
         self.news = asyncio.Event()
         """Set when a topic has changed; then there is another one."""
 
+        self.refuses = False
+        """Whether it refuses messages."""
+
         self._path = path
         self._history = history
         self._taken = 0
@@ -71,8 +77,13 @@ class StandIn(SpeakingBroker):
             self.version = self.version | {"counter": self.version["counter"] + 1}
             self._tell("")
             return response_to(command, ResponseCode.SUCCESS)
+        if command.code == REFUSE:
+            self.refuses = command.ext_field("refuses") == "true"
+            return response_to(command, ResponseCode.SUCCESS)
         if command.code != RequestCode.SEND_MESSAGE_V2:
             return super().answer(command)
+        if self.refuses:
+            return response_to(command, ResponseCode.SYSTEM_BUSY, remark="it is told to refuse messages")
         self._history.write(Received(message=command.body.decode(), address=self.address))
         self._taken += 1
         fields = {"queueId": command.ext_field("e") or "0", "queueOffset": str(self._taken), "msgId": "0"}

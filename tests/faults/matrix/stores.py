@@ -158,6 +158,10 @@ class Store(ABC):
         """Start a server again that was killed, in the role that it had."""
         server.start()
 
+    def switch(self) -> None:
+        """Have a replica take over from the primary, as an operator does."""
+        raise NotImplementedError
+
     def is_settled(self) -> bool:
         """Whether all servers run and are in step."""
         return all(server.running for server in self.servers) and self.primary() is not None
@@ -325,6 +329,10 @@ class Sentinel(_Replicated[_Sentinels]):
             server.follow(None if role[0] == b"master" else int(role[2]))
         super().kill(server)
 
+    def switch(self) -> None:
+        with suppress(redis.RedisError, OSError):
+            self.admin(self.helpers[0]).execute_command("SENTINEL", "FAILOVER", SERVICE)
+
     def primary(self) -> EmbeddedServer | None:
         for sentinel in self.helpers:
             with suppress(redis.RedisError, OSError):
@@ -350,6 +358,10 @@ class Cluster(_Replicated[_Cluster]):
     def revive(self, server: EmbeddedServer) -> None:
         super().revive(server)
         self._group.fail_over_soon_at(server)
+
+    def switch(self) -> None:
+        with suppress(redis.RedisError, OSError, AssertionError):
+            self._group.cluster(self._group.replica(NAMESPACE), "FAILOVER", "FORCE")
 
     def primary(self) -> EmbeddedServer | None:
         """Return the primary of the registry's slot that most nodes name."""

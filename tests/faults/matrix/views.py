@@ -12,6 +12,7 @@ from sharedroutes.registry.plans import whole_table
 from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.feed import Replay, in_one_form
 from tests.faults.checker.history import (
+    LISTED,
     STORE,
     BadHistory,
     Event,
@@ -23,10 +24,11 @@ from tests.faults.checker.history import (
     Writer,
     parse_event,
 )
+from tests.faults.checker.past import addresses_of
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import CHURN, Fleet
 from tests.faults.matrix.follower import content_of
-from tests.faults.matrix.settings import CALL_S, ON, TOPICS
+from tests.faults.matrix.settings import CALL_S, TOPICS
 from tests.faults.matrix.watchers import Watchers
 
 _AT_WORK: Final = {"agent-a": ("owner",), "agent-b": ("owner", "standby")}
@@ -137,14 +139,14 @@ class Views:
 
     def _fronts_behind(self, since_us: int) -> Iterator[str]:
         for name, reader in self._watchers.fronts.items():
-            for topic in TOPICS:
+            for topic in (*TOPICS, LISTED):
                 at_s, brokers = reader.says.get(topic, (0.0, None))
                 if at_s * 1e6 < since_us or {*(brokers or ())} != self._true(topic):
                     yield f"{name} ({topic})"
 
     def _true(self, topic: str) -> set[Replica]:
         """Return who holds a topic."""
-        return {lease for lease in self._fleet.expected().leases if topic in ON[lease.broker]}
+        return addresses_of(self._fleet.expected(), topic)
 
     def write_tables(self, history: Writer) -> None:
         """Write down the table of the store, and that of each client."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, Self
 import orjson
 
 from sharedroutes.client.snapshot import SnapshotError, decode
-from sharedroutes.remoting import FrameError, RequestCode, ResponseCode
-from tests.faults.checker.history import Replica, Route, Saved, State, Usage, Writer
+from sharedroutes.remoting import FrameError, RequestCode, ResponseCode, fastjson
+from tests.faults.checker.history import LISTED, Replica, Route, Saved, State, Usage, Writer
 from tests.faults.checker.leftovers import COUNTS, grown
 from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.settings import BOUNDS, TOPICS, snapshot_of
@@ -89,7 +89,7 @@ class FrontReader:
         self._front = fleet.fronts[name]
         self._history = history
         self._peer: Peer | None = None
-        self._written: dict[str, tuple[float, tuple[Replica, ...] | None]] = {}
+        self._written: dict[str, tuple[float, object]] = {}
 
     def look(self) -> None:
         """Ask for all topics; write down what is new, and once a second what is not."""
@@ -100,9 +100,13 @@ class FrontReader:
             for topic in TOPICS:
                 answer = self._peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
                 if answer.code == ResponseCode.SUCCESS:
-                    self._say(topic, _replicas(orjson.loads(answer.body)))
+                    route = orjson.loads(answer.body)
+                    self._say(topic, _replicas(route["brokerDatas"]), route.get("orderTopicConf") or "")
                 elif answer.code == ResponseCode.TOPIC_NOT_EXIST:
                     self._say(topic, None)
+            answer = self._peer.cluster()
+            if answer.code == ResponseCode.SUCCESS:
+                self._say(LISTED, _replicas(fastjson.loads(answer.body)["brokerAddrTable"].values()))
         except (OSError, FrameError, AssertionError):  # it is away
             self._hang_up()
 
@@ -115,19 +119,19 @@ class FrontReader:
         if peer is not None:
             peer.socket.close()
 
-    def _say(self, topic: str, brokers: tuple[Replica, ...] | None) -> None:
+    def _say(self, topic: str, brokers: tuple[Replica, ...] | None, order: str = "") -> None:
         now_s = time.monotonic()
         self.says[topic] = now_s, brokers
         before_s, before = self._written.get(topic, (0.0, None))
-        if brokers != before or now_s - before_s >= _SAID_AGAIN_S:
-            self._written[topic] = now_s, brokers
-            self._history.write(Route(who=self._name, topic=topic, brokers=brokers))
+        if (brokers, order) != before or now_s - before_s >= _SAID_AGAIN_S:
+            self._written[topic] = now_s, (brokers, order)
+            self._history.write(Route(who=self._name, topic=topic, brokers=brokers, order=order))
 
 
-def _replicas(route: Any) -> tuple[Replica, ...]:
+def _replicas(datas: Iterable[Any]) -> tuple[Replica, ...]:
     return tuple(
         Replica(data["brokerName"], int(broker_id), address)
-        for data in sorted(route["brokerDatas"], key=lambda data: str(data["brokerName"]))
+        for data in sorted(datas, key=lambda data: str(data["brokerName"]))
         for broker_id, address in sorted(data["brokerAddrs"].items())
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.mutants.mutant import Edit, Mutant
+from tests.faults.mutants.operated import OPERATED
 from tests.faults.mutants.seldom import SELDOM
 
 _HOSTS: Final = ("kill-host",) * 2
@@ -451,7 +452,7 @@ _ALL: Final = (
         ),
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM)}
+MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM, *OPERATED)}
 """By name. That activate, expire, forget and mend_field compare epochs is in none: it matters for a moment
 that no fault hits, and tests/registry has it (test_ownership, test_sweep, test_forget, test_mend_races).
 """

@@ -7,8 +7,8 @@ from typing import Final
 
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import CHURN
-from tests.faults.matrix.kinds.kind import UNTIL_READ_S, WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, SENT_TO, TOPICS
+from tests.faults.matrix.kinds.kind import UNTIL_READ_S, UNTIL_TOLD_S, WHOLE_STORE, Effect, Site, fault
+from tests.faults.matrix.settings import ALONE, BOUNDS, LEASE_S, ON, SENT_TO, TOPICS
 
 _LASTS_S: Final = (1.0, 4.0)
 _UNTIL_REREAD_S: Final = (BOUNDS.reread_ms / 1_000 + 0.5, BOUNDS.reread_ms / 1_000 + 1.0)
@@ -49,11 +49,10 @@ def delete_route(site: Site) -> Iterator[Effect]:
 def lost_route(site: Site) -> Iterator[Effect]:
     """Somebody deletes a topic from the route index, which comes back when its agent begins anew."""
     agent = site.fleet.agents["agent-a"]
-    (topic,) = {*ON["broker-a"]} & {*TOPICS} - {SENT_TO}
-    site.auditor.at_primary(("DEL", KEYS.topic(topic)))
+    site.auditor.at_primary(("DEL", KEYS.topic(ALONE)))
     agent.kill()
     try:
-        yield Effect(topic, 0.2, WHOLE_STORE, removes=(topic,), loses=True)
+        yield Effect(ALONE, 0.2, WHOLE_STORE, removes=(ALONE,), loses=True)
     finally:
         site.start(agent)
 
@@ -76,6 +75,22 @@ def corrupt_listing(site: Site) -> Iterator[Effect]:
         yield Effect(key, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
     finally:
         site.auditor.at_primary(("DEL", key))
+        site.rebuild()
+
+
+@fault("keys", "processes")
+def corrupt_deadlines(site: Site) -> Iterator[Effect]:
+    """Somebody puts something else in the place of the deadlines, and a host dies; then it is moved away."""
+    host = [site.fleet.agents["agent-a"], site.fleet.brokers["broker-a"]]
+    site.auditor.at_primary(("DEL", KEYS.deadlines), ("LPUSH", KEYS.deadlines, "foreign"))
+    for program in host:
+        program.kill()
+    names = tuple(program.name for program in host)
+    try:
+        yield Effect(KEYS.deadlines, site.lasts(UNTIL_TOLD_S), names, ("broker-a",))
+    finally:
+        site.auditor.at_primary(("DEL", KEYS.deadlines))
+        site.start(*host)
         site.rebuild()
 
 

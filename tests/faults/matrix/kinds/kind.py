@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,13 +91,20 @@ class Site:
 
     def change_topic(self, queues: int, topic: str = "") -> bool:
         """Have a broker at the fronts change a topic, or make it; return whether it has asked both for it."""
-        host = self.fleet.hosts["broker-c"]
-        topic = topic or next(topic for topic in ON[host.name] if topic != SENT_TO)
-        with suppress(OSError, AssertionError), Peer(("127.0.0.1", host.port), _ANSWER_S) as broker:
-            broker.ask(UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)})
-            asked = partial(self.fleet.asked, host.name, queues)
-            self.wait_at_most(_TOLD_S, asked, "fronts are asked for a change")
-            return asked()
+        name = "broker-c"
+        topic = topic or next(topic for topic in ON[name] if topic != SENT_TO)
+        if not self.order(name, UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)}):
+            return False
+        asked = partial(self.fleet.asked, name, queues)
+        self.wait_at_most(_TOLD_S, asked, "fronts are asked for a change")
+        return asked()
+
+    def order(self, broker: str, code: int, fields: Mapping[str, str]) -> bool:
+        """Tell a broker something; return whether it has answered."""
+        address = "127.0.0.1", self.fleet.hosts[broker].port
+        with suppress(OSError, AssertionError), Peer(address, _ANSWER_S) as peer:
+            peer.ask(code, fields)
+            return True
         return False
 
     def registry(self) -> RouteStore:

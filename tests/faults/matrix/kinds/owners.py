@@ -9,6 +9,7 @@ from typing import Final
 import orjson
 
 from sharedroutes.registry import RegistryError
+from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG
 from sharedroutes.registry.scripts import UNREGISTER
 from sharedroutes.remoting import RequestCode, ResponseCode
 from tests.faults.checker.history import now_us
@@ -194,11 +195,9 @@ def delete_for_good(site: Site) -> Iterator[Effect]:
     if not site.change_topic(site.rng.randrange(QUEUES * 3, 1_000), topic):
         yield Effect("fronts are not there", 0.1)
         return
-    with suppress(OSError, AssertionError, RegistryError):
-        with Peer(("127.0.0.1", host.port), CALL_S) as broker:
-            broker.ask(DELETE_TOPIC, {"topic": topic})
-        with site.registry() as registry:
-            registry.admin.delete_topic(topic)
+    site.order(host.name, DELETE_TOPIC, {"topic": topic})
+    with suppress(RegistryError), site.registry() as registry:
+        registry.admin.delete_topic(topic)
     site.wait_at_most(2 * HEARTBEAT_S, lambda: not _is_at_fronts(site, topic), "fronts have heard of it")
     began_us = now_us()
     site.auditor.at_primary(("FLUSHALL",))
@@ -216,6 +215,34 @@ def _is_at_fronts(site: Site, topic: str) -> bool:
         if answer.code != ResponseCode.TOPIC_NOT_EXIST:
             return True
     return False
+
+
+@fault("processes")
+def order_topic(site: Site) -> Iterator[Effect]:
+    """An operator says at a front in which order the queues of a topic are used: all fronts say so."""
+    front, said = site.rng.choice(sorted(site.fleet.fronts)), f"broker-a:{site.rng.randrange(1, 1_000)}"
+    fields = {"namespace": ORDER_TOPIC_CONFIG, "key": SENT_TO, "value": said}
+    done = False
+    with suppress(OSError, AssertionError), Peer(site.fleet.front_address(front), CALL_S * 4) as peer:
+        done = peer.ask(RequestCode.PUT_KV_CONFIG, fields).code == ResponseCode.SUCCESS
+    yield Effect(SENT_TO, site.lasts(_STAYS_OUT_S), details={"order": said} if done else {})
+
+
+@fault("processes", "network")
+def come_unheard(site: Site) -> Iterator[Effect]:
+    """A broker comes back while no front reaches the store, and the stream that told of it is trimmed."""
+    broker, fronts, began_us = site.fleet.brokers["broker-a"], [*site.fleet.fronts.values()], now_us()
+    broker.kill()
+    site.wait_at_most(LEASE_S, lambda: site.auditor.lease(broker.name) is None, "a broker is out")
+    site.let_pass(HEARTBEAT_S, "fronts know")
+    try:
+        with site.store.network(FaultyProxy.refusing, connections_of(*fronts)):
+            site.start(broker)
+            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(broker.name) is not None, "it is back")
+            site.auditor.at_primary(("XTRIM", KEYS.changes, "MAXLEN", 0))
+            yield Effect(broker.name, 0.2, WHOLE_STORE, (broker.name,), loses=True, began_us=began_us)
+    finally:
+        site.start(broker)
 
 
 @fault("processes")
@@ -264,6 +291,23 @@ def late_goodbye(site: Site) -> Iterator[Effect]:
         site.rest()
         former.ask(RequestCode.UNREGISTER_BROKER, fields)
     yield Effect(host.name, site.lasts(SHORT_S))
+
+
+@fault("processes")
+def leave_with_a_front(site: Site) -> Iterator[Effect]:
+    """A front is killed as a broker leaves both: its connection to the dead one holds nobody for long."""
+    fronts = site.fleet.fronts
+    broker, front = site.fleet.brokers["broker-c"], fronts[site.rng.choice(sorted(fronts))]
+    site.rest()
+    began_us = now_us()
+    front.kill()
+    broker.signal(LEAVES)
+    try:
+        names = (broker.name, front.name)
+        yield Effect(broker.name, site.lasts(LONG_S), names, (broker.name,), began_us=began_us)
+    finally:
+        site.start(front)
+        broker.signal(COMES)
 
 
 @fault("processes")

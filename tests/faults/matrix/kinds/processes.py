@@ -21,6 +21,7 @@ from tests.faults.matrix.kinds.kind import (
     fault,
 )
 from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON
+from tests.faults.matrix.stand_in import REFUSE
 from tests.faults.victims import AgentProcess, Program
 from tests.proxy import FaultyProxy
 
@@ -237,6 +238,17 @@ def kill_sweeper(site: Site) -> Iterator[Effect]:
             site.wait_at_most(LEASE_S + 1.0, lambda: _is_told(site, broker), "the end of a lease is told")
         disturbs = (*effect.disturbs, *(of.name for of in (*agents, *others)))
         yield replace(effect, takes_us=takes_us, disturbs=disturbs)
+
+
+@fault("processes")
+def refuse_and_rest(site: Site) -> Iterator[Effect]:
+    """A broker refuses messages, and takes them again for longer than it is avoided."""
+    name = site.rng.choice(sorted(ON))
+    site.order(name, REFUSE, {"refuses": "true"})
+    try:
+        yield Effect(name, site.lasts(SHORT_S), (name,), rests_s=_AVOIDED_S)
+    finally:
+        site.order(name, REFUSE, {"refuses": "false"})
 
 
 @fault("processes")

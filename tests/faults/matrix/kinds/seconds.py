@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from tests.broker_agent.data_files import rewrite, topics_json
@@ -11,7 +12,7 @@ from tests.faults.checker.history import now_us
 from tests.faults.matrix.fleet import QUEUES, BrokerHost
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
 from tests.faults.matrix.settings import LEASE_S, SENT_TO, SLAVE
-from tests.faults.victims import AgentProcess
+from tests.faults.victims import AgentProcess, Program
 
 _ASKED_S: Final = 1.0
 """Longer than it takes; what is found is believed unless the lease was renewed meanwhile."""
@@ -21,12 +22,12 @@ _OF_A_MASTER: Final = "brokerRole=ASYNC_MASTER\nbrokerId=0\n"
 
 
 @contextmanager
-def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, AgentProcess]]:
+def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, Program, AgentProcess]]:
     """Start a second broker-a and its agent; in the end kill them, the broker first, so that it is out."""
     host, broker, agent = site.fleet.second("broker-a", more)
     site.start(broker, agent)
     try:
-        yield host, agent
+        yield host, broker, agent
     finally:
         broker.kill()
         site.wait_at_most(LEASE_S, lambda: not site.auditor.is_leased(host.address), "a second one is out")
@@ -37,7 +38,7 @@ def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, AgentProce
 @fault("processes")
 def second_master(site: Site) -> Iterator[Effect]:
     """A second broker of the same name is started elsewhere, its agent twice: who has the name keeps it."""
-    with _second(site) as (_, agent):
+    with _second(site) as (_, _, agent):
         site.let_pass(_ASKED_S, "it has asked the other one whether it lives")
         agent.kill()
         site.start(agent)
@@ -45,11 +46,11 @@ def second_master(site: Site) -> Iterator[Effect]:
 
 
 @contextmanager
-def _slave_alone(site: Site) -> Iterator[tuple[BrokerHost, AgentProcess, Effect]]:
+def _slave_alone(site: Site) -> Iterator[tuple[BrokerHost, tuple[Program, AgentProcess], Effect]]:
     """Start a slave of broker-a and kill its master; in the end the master is back, and alone."""
     began_us, master = now_us(), site.fleet.brokers["broker-a"]
     try:
-        with _second(site, _OF_A_SLAVE) as (slave, agent):
+        with _second(site, _OF_A_SLAVE) as (slave, broker, agent):
             site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*SLAVE) is not None, "there is a slave")
             taken = (master.name,)
             effect = Effect(
@@ -57,7 +58,7 @@ def _slave_alone(site: Site) -> Iterator[tuple[BrokerHost, AgentProcess, Effect]
             )
             master.kill()
             site.wait_at_most(LEASE_S, lambda: site.auditor.lease(master.name) is None, "its master is out")
-            yield slave, agent, effect
+            yield slave, (broker, agent), effect
     finally:
         site.start(master)
 
@@ -73,11 +74,12 @@ def slave_alone(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def slave_promoted(site: Site) -> Iterator[Effect]:
-    """The agent of a slave that is alone is killed, and begins anew beside the master that it is now."""
-    with _slave_alone(site) as (slave, agent, effect):
-        agent.kill()
+    """A slave that is alone is the master from now on: it begins anew, or its agent does beside it."""
+    with _slave_alone(site) as (slave, programs, effect):
+        program = site.rng.choice(programs)
+        program.kill()
         with slave.conf.open("a") as conf:
             conf.write(_OF_A_MASTER)
-        site.start(agent)
+        site.start(program)
         site.wait_at_most(LEASE_S, lambda: site.auditor.lease(effect.target) is not None, "it is the master")
-        yield effect
+        yield replace(effect, details={"promoted": slave.address})

@@ -14,13 +14,15 @@ from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import QUEUES
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, fault
-from tests.faults.matrix.settings import BOUNDS, JITTER_S, LEASE_S
+from tests.faults.matrix.settings import ALONE, BOUNDS, JITTER_S, LEASE_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
 
 _UNTIL_LOOKED_S: Final = (JITTER_S + 0.5, JITTER_S + 1.5)
 """Longer than it takes until every client has read everything again."""
+
+_SWITCHED_S: Final = 10.0
 
 
 def _has_replicas(store: Store) -> bool:
@@ -145,26 +147,44 @@ def kill_sentinel(site: Site) -> Iterator[Effect]:
 
 @fault("store", on=_has_replicas)
 def lose_writes(site: Site) -> Iterator[Effect]:
-    """A replica takes over that lacks the last writes of the primary."""
-    primary, lasts_s = _primary(site), site.lasts(LONG_S)
+    """A replica takes over, asked for or not, that lacks the last writes, by which a topic had come back."""
+    primary, lasts_s, began_us = _primary(site), site.lasts(LONG_S), now_us()
     replicas = [server.pid for server in site.store.servers if server is not primary and server.running]
     whose = made_by(lambda: replicas)
+    site.fleet.write_topics(without=ALONE)
+    _wait_for(site, ALONE, 0)
     with site.store.network(FaultyProxy.hanging, whose):
-        _write(site, "extra-lost")
         site.fleet.write_topics()
-        site.store.kill(primary)
+        _wait_for(site, ALONE, 1)
+        if site.rng.choice((False, True)):  # then leases go on, and tell nobody that something was lost
+            _switch(site, primary)
+        else:
+            site.store.kill(primary)
         site.store.reset(whose)
     try:
-        yield Effect("the primary", lasts_s, WHOLE_STORE, loses=True)
+        yield Effect("the primary", lasts_s, WHOLE_STORE, removes=(ALONE,), loses=True, began_us=began_us)
     finally:
-        site.store.revive(primary)
+        if not primary.running:
+            site.store.revive(primary)
 
 
-def _write(site: Site, topic: str) -> None:
-    """Have a topic written, and see it in the store, unless another fault keeps its agent from that."""
-    site.fleet.write_topics(topic)
+def _wait_for(site: Site, topic: str, count: int) -> None:
+    """See a topic in the store, or see it gone, unless another fault keeps its agent from that."""
     is_there = ("EXISTS", KEYS.topic(topic))
-    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(is_there) == [1], "a topic is written")
+    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(is_there) == [count], "a topic is written")
+
+
+def _switch(site: Site, primary: EmbeddedServer) -> None:
+    site.store.switch()
+    site.wait_at_most(_SWITCHED_S, lambda: site.store.primary() not in (None, primary), "a replica took over")
+
+
+@fault("store", on=_has_replicas)
+def switch_primary(site: Site) -> Iterator[Effect]:
+    """An operator has a replica take over from a primary that works: no lease ends by that."""
+    began_us = now_us()
+    _switch(site, _primary(site))
+    yield Effect("the primary", site.lasts(LONG_S), WHOLE_STORE, loses=True, began_us=began_us)
 
 
 def _ordered(site: Site, *command: str | int, loses: bool = False) -> Effect:
@@ -206,7 +226,8 @@ def flushall(site: Site) -> Iterator[Effect]:
 def trim_stream(site: Site) -> Iterator[Effect]:
     """The change stream is trimmed to nothing, and a change follows at once."""
     effect = _ordered(site, "XTRIM", KEYS.changes, "MAXLEN", 0, loses=True)
-    _write(site, "extra-trim")
+    site.fleet.write_topics("extra-trim")
+    _wait_for(site, "extra-trim", 1)
     try:
         yield effect
     finally:

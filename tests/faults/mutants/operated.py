@@ -1,0 +1,149 @@
+"""Deliberate faults of the product that show when operators act, or when two things come together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.mutants.mutant import Edit, Mutant
+
+OPERATED: Final = (
+    Mutant(
+        "wipes-undone",
+        "A broker that registers anew has the write permission again that an operator took.",
+        ("drain-wiped",) * 2,
+        (
+            Edit(
+                "registry/lua/activate.lua",
+                "redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])\n",
+                "redis.call('HSET', KEYS[1], member, ARGV[7], 'cluster', ARGV[8])\n"
+                "if lease ~= ARGV[4] then redis.call('HDEL', KEYS[1], 'wiped') end\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "leases-left-as-they-are",
+        "An agent that is told to end does not renew the lease that it leaves to the next one.",
+        ("restart-agent",) * 2,
+        (
+            Edit(
+                "broker_agent/planner/planner.py",
+                "elif lease.is_held and (lease.confirmed_s is None or "
+                "lease.confirmed_s < intent.hands_over_at_s):",
+                "elif lease.is_held and lease.confirmed_s is None:",
+            ),
+        ),
+    ),
+    Mutant(
+        "roles-unchanged",
+        "An agent takes a replica with another id at the same address for the one that it has registered.",
+        ("slave-promoted",) * 4,
+        (
+            Edit(
+                "broker_agent/planner/ownership.py",
+                "return found if found is not None and found.broker == broker else None",
+                "return found if found and broker and found.broker.address == broker.address else None",
+            ),
+        ),
+    ),
+    Mutant(
+        "rolled-back-unseen",
+        "A heartbeat does not see that a failover has lost what its owner wrote last.",
+        ("lose-writes",),
+        (
+            Edit(
+                "registry/lua/heartbeat.lua",
+                "if ARGV[3] ~= '' and token ~= ARGV[3] then",
+                "if ARGV[3] ~= '' and string.match(token or '', '^%d+') ~= "
+                "string.match(ARGV[3], '^%d+') then",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "sentinels-unasked",
+        "Sentinels are asked each minute, and not each second, whether there is another primary.",
+        ("switch-primary",) * 2,
+        (
+            Edit(
+                "registry/connection/discovery.py",
+                "self._ask_at = now + CONFIRM_S",
+                "self._ask_at = now + 60 * CONFIRM_S",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "fallen-back-and-stays",
+        "A client that reads at the primary for want of a replica asks nobody whether it still is one.",
+        ("lose-writes", "switch-primary") * 2,
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "return self.endpoint.mode is Mode.SENTINEL and self._at_primary",
+                "return False",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "looked-once",
+        "A front does not look again whether a connection that held a broker was that of a dead front.",
+        ("leave-with-a-front",) * 2,
+        (Edit("nameserver/sessions.py", "_LOOKS: Final = 2", "_LOOKS: Final = 1"),),
+    ),
+    Mutant(
+        "lists-kept",
+        "A front that has missed changes lists what it has listed before.",
+        ("come-unheard",),
+        (
+            Edit(
+                "nameserver/listings.py",
+                "if change is None or change.kind not in OF_NO_TABLE:",
+                "if change is not None and change.kind not in OF_NO_TABLE:",
+            ),
+        ),
+    ),
+    Mutant(
+        "orders-untold",
+        "What an operator says of the order of a topic is written, and nobody is told.",
+        ("order-topic",) * 2,
+        (Edit("registry/lua/kv_put.lua", "announce(KEYS[3], ARGV[5], ARGV[4])\n", ""),),
+    ),
+    Mutant(
+        "unlisted-unswept",
+        "Nobody looks for leases that have ended while something else stands in the place of the deadlines.",
+        ("corrupt-deadlines",) * 2,
+        (
+            Edit(
+                "registry/plans/expiry.py",
+                "            yield from _announce_unlisted(config, expired, corrupt)\n",
+                "            pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "unreachable-for-ever",
+        "A broker that has refused a message once is left alone until it has taken another one.",
+        ("refuse-and-rest",) * 2,
+        (
+            Edit(
+                "client/faults/broker.py",
+                'if self._config.rules == "rocketmq-5":\n            until = inf',
+                'if self._config.rules != "rocketmq-4":\n            until = inf',
+            ),
+        ),
+    ),
+    Mutant(
+        "behind-for-a-second",
+        "A client believes a replica that does not have the client's place when it has waited for a second.",
+        ("replica-behind",) * 2,
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "        self.doubt()\n        return 0.0\n",
+                "        return None\n",
+            ),
+        ),
+        "sentinel",
+    ),
+)
