@@ -95,13 +95,14 @@ def test_nobody_sends_to_a_broker_whose_write_permission_was_taken(
     sent_us = wiped_us + 1_000 * (BOUNDS.stale_ms + after_ms)
     wiped = Change(at_us=wiped_us, who="auditor", id="9-8")
     wiped = replace(wiped, record=Record(kind=ChangeKind.WIPED, broker=BROKER, by=OPERATOR))
-    lifted = replace(wiped, at_us=sent_us + 1, id="9-9")
+    lifted = replace(wiped, at_us=sent_us + 1_000 * BOUNDS.looks_ms + 1, id="9-9")
     lifted = replace(lifted, record=Record(kind=ChangeKind.LIFTED, broker=BROKER, by=OPERATOR))
     sent = Sent(
         at_us=sent_us, who=CLIENTS[0], message="m", topic=TOPIC, broker=broker, address="", attempt=1, ok=True
     )
     sent = replace(sent, address=address_of(broker))
     assert len(reasons(story, "g", "has taken", wiped, sent, lifted)) == wrong
+    assert reasons(story, "g", "has taken", wiped, sent, replace(lifted, at_us=sent_us + 1)) == []
     late = Late(at_us=sent_us - 1, who="driver", late_ms=200, process=CLIENTS[0])
     assert reasons(story, "g", "has taken", wiped, sent, lifted, late) == []
 

@@ -38,10 +38,12 @@ def check_that_wipes_hold(past: Past, verdict: Verdict) -> None:
 def _check_unused(past: Past, before: Change, after: Event, broker: str, verdict: Verdict) -> None:
     if past.may_have_lost(before.at_us, after.at_us):
         return
+    seen_us = after.at_us - 1_000 * past.bounds.looks_ms  # it was given back before that was seen
+    until_us = seen_us - past.late_us(seen_us, after.at_us, *past.everybody)
     for sent in past.of(Sent):
         began_us = sent.began_us or sent.at_us
         known_us = past.limit_us(before.at_us, past.bounds.stale_ms, sent.who)
-        if not known_us < began_us < after.at_us:
+        if not known_us < began_us < until_us:
             continue
         if is_back(past, sent.who, before.at_us, began_us, past.bounds.arrival_ms):
             reason = f"{sent.who} sends to {broker}, whose write permission an operator has taken"
