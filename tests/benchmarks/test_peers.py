@@ -85,7 +85,7 @@ def test_every_question_is_answered_for_all_that_are_there() -> None:
             lookup.Size(rounds=1, brokers=2, topics=TOPICS, lookups=2, cached=10, warm_up=1)
         ),
         "propagate": propagate.run(propagate.Size(rounds=1, changes=2, topics=TOPICS, polled=0)),
-        "crash": crash.run(crash.Size(rounds=1, lease_s=2.0, topics=TOPICS, polled=0)),
+        "crash": crash.run(crash.Size(rounds=1, lease_s=6.0, topics=TOPICS, polled=0)),
         "watchers": watchers.run(
             watchers.Size(rounds=1, watchers=3, topics=TOPICS, idle_s=0.2, name_server=ROCKETMQ_FAST)
         ),
