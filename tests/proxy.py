@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 _LOOPBACK: Final = "127.0.0.1"
 _CHUNK_BYTES: Final = 65_536
+_LOOK_S: Final = 0.01
 _RESETS_WHEN_CLOSED: Final = struct.pack("ii", 1, 0)  # SO_LINGER: on, for 0 seconds
 
 Direction: TypeAlias = Literal["requests", "replies"]
@@ -71,8 +72,11 @@ class FaultyProxy:
     connections, and in a block of `concerning` only some, old and new ones.
     """
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, *, mirrors: bool = False) -> None:
+        """`mirrors`: whether connections are refused while nobody listens at the server's port."""
         self._server_port = server_port
+        self._mirrors = mirrors
+        self._absence: asyncio.Task[None] | None = None
         self._reserved = _bound(0)  # holds the port while nobody listens, lest it be given to somebody else
         self._port: int = self._reserved.getsockname()[1]
         self._fault = _NO_FAULT
@@ -94,7 +98,7 @@ class FaultyProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._run(self._listen())
+        self._run(self._await_server() if self._mirrors else self._listen())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -201,10 +205,33 @@ class FaultyProxy:
         self._loop.add_reader(listener, self._accept, listener)
 
     async def _refuse(self) -> None:
-        assert self._listener is not None
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        if self._absence is not None:
+            self._absence.cancel()
+            await asyncio.wait([self._absence])
+        self._stop_listening()
         await self._end_links()
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+
+    async def _await_server(self) -> None:
+        """Listen no more, and begin to wait until the server does."""
+        self._stop_listening()
+        if self._absence is None:
+            self._absence = self._loop.create_task(self._listen_with_server())
+
+    async def _listen_with_server(self) -> None:
+        while True:
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.settimeout(0)
+                await self._loop.sock_connect(probe, (_LOOPBACK, self._server_port))
+                break
+            await asyncio.sleep(_LOOK_S)
+        self._absence = None
+        await self._listen()
 
     async def _end_links(self, *, reset: bool = False) -> None:
         concerned = self._whose([link.ports for link in self._links])
@@ -239,7 +266,12 @@ class FaultyProxy:
         with link.client, link.server, contextlib.suppress(OSError):
             link.client.settimeout(0)
             link.server.settimeout(0)
-            await self._loop.sock_connect(link.server, (_LOOPBACK, self._server_port))
+            try:
+                await self._loop.sock_connect(link.server, (_LOOPBACK, self._server_port))
+            except ConnectionRefusedError:
+                if self._mirrors:
+                    await self._await_server()
+                raise
             pumps = [asyncio.create_task(self._pump(link, way)) for way in get_args(Direction)]
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)

@@ -25,7 +25,7 @@ DRAINED: Final = "drained"
 """Why a lease ended whose broker an operator has taken out."""
 
 _DEAD: Final = "was found dead"
-_CLOSED: Final = ("kill-broker", "leave-fronts")
+_CLOSED: Final = ("kill-broker", "leave-fronts", "fronts-cut")
 """What the names of faults begin with that close all connections of a broker."""
 
 HELD_MS: Final = 4_500
@@ -42,6 +42,13 @@ _HANDED_OVER: Final = "restart-agent"
 
 _SWITCHED: Final = "switch-primary"
 """The fault in which a replica takes over because an operator says so."""
+
+_UNHEARD: Final = "fronts-"
+"""What the names of faults begin with in which a broker lives, answers, and no front hears it."""
+
+_HALF_OPEN: Final = ("front-half-open", "fronts-half-open")
+_IDLE_US: Final = 120_000_000
+"""For so long a front takes a connection that is half open for one of the broker."""
 
 _BRIEF: Final = ("pause-broker-briefly", "pause-broker-and-rest")
 """Faults in which a broker stands still for less than its hang check takes."""
@@ -85,14 +92,16 @@ def _allowed_ms(past: Past, since_us: int) -> int:
 
     When all connections of a broker are closed, who had one ends the lease at once, unless a front died a
     moment before, which still counts as one that has the broker. Of docs/design/limits.md: fronts that have
-    begun a moment before have heard no answer of a broker yet, and leave it until its lease has ended.
+    begun a moment before have heard no answer of a broker yet, and leave it until its lease has ended. So do
+    fronts with a broker that they reach, and that does not reach them.
     """
     begun = [window for window in past.faults if since_us - _FRONTS_LIVE_US <= window.begin_us <= since_us]
-    if [window.fault.name for window in begun] == [_LEFT_WITH_A_FRONT]:
+    kept_open = any(of.fault.name in _HALF_OPEN for of in past.faults_in(since_us - _IDLE_US, since_us))
+    if [window.fault.name for window in begun] == [_LEFT_WITH_A_FRONT] and not kept_open:
         return HELD_MS
-    if [window.fault.name.startswith(_CLOSED) for window in begun] == [True]:
+    if [window.fault.name.startswith(_CLOSED) for window in begun] == [True] and not kept_open:
         return past.bounds.gone_ms
-    asked = all(
+    asked = not any(window.fault.name.startswith(_UNHEARD) for window in begun) and all(
         is_left_alone(past, who, since_us - 1) and past.begun_us(who, since_us) <= since_us
         for who in past.starts
         if who.startswith(_FRONT)

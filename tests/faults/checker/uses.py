@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
@@ -15,6 +16,9 @@ _COUNTED_US: Final = 120_000_000
 
 _SLOW_US: Final = 550_000
 """An answer that takes so long restricts its broker, too."""
+
+_LINK: Final = "link-"
+"""What the names of faults begin with that keep one client from one broker."""
 
 _LONGEST: Final = 6
 """So many times the first isolation is the longest one."""
@@ -30,11 +34,21 @@ def check_that_the_well_are_used(past: Past, verdict: Verdict) -> None:
     attempts: dict[tuple[str, str], dict[str, list[Sent]]] = defaultdict(lambda: defaultdict(list))
     for sent in past.of(Sent):
         attempts[sent.who, sent.topic][sent.address].append(sent)
-    for calm in calms(past):
+    for calm in chain(calms(past), _cut_off_from_one(past)):
         truth = past.expected_at(calm.begin_us)
         for (who, topic), sent_to in attempts.items():
             for replica in addresses_of(truth, topic):
                 _check_used(past, calm, (who, topic), replica, sent_to[replica.address], verdict)
+
+
+def _cut_off_from_one(past: Past) -> Iterator[Calm]:
+    """Yield the times in which one client did not reach one broker, and nothing else was wrong.
+
+    Of `docs/design/client.md`: hints of others need a quorum, so nobody else leaves that broker.
+    """
+    for window in past.faults:
+        if window.fault.name.startswith(_LINK) and past.faults_in(window.begin_us, window.end_us) == [window]:
+            yield Calm(window.begin_us, min(window.end_us, past.end_us), 0, ())
 
 
 def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:

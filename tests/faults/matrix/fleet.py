@@ -7,8 +7,8 @@ import socket
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -34,6 +34,7 @@ from tests.faults.matrix.settings import (
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess, Program
 from tests.ports import held_port
+from tests.proxy import FaultyProxy, Whose
 
 CHURN: Final = "churn-"
 QUEUES: Final = 4
@@ -52,14 +53,28 @@ _FINDS_US: Final = {
 }
 
 
+class Way:
+    """What leads to a process: a proxy that is there as long as somebody listens behind it."""
+
+    def __init__(self, listens: int) -> None:
+        self.listens = listens
+        """The port of the process."""
+
+        self.proxy = FaultyProxy(listens, mirrors=True)
+        self.address = self.proxy.address
+        self.port = _address(self.address)[1]
+        """The one that all others are told."""
+
+
 class BrokerHost:
     """The files of a broker and its process; an agent beside it reads the files."""
 
-    def __init__(self, name: str, folder: Path, port: int, broker: str = "", more: str = "") -> None:
+    def __init__(self, name: str, folder: Path, way: Way, broker: str = "", more: str = "") -> None:
         """`broker`: which one it says that it is; empty = of its name. `more`: lines of its broker.conf."""
         self.name = name
-        self.port = port
+        self.port = way.port
         self.address = f"127.0.0.1:{self.port}"
+        self.listens = way.listens
         self.conf = folder / name / "broker.conf"
         self.topics_path = folder / name / "store" / "config" / "topics.json"
         put(self.topics_path, topics_json(*ON[broker or name], queues=QUEUES))
@@ -74,7 +89,8 @@ class Fleet:
         self._history = history
         self.folder = folder
         self._ports = ExitStack()
-        self.hosts = {name: BrokerHost(name, folder / "hosts", self._port()) for name in ON}
+        self._ways: dict[str, Way] = {}
+        self.hosts = {name: BrokerHost(name, folder / "hosts", self._way(name)) for name in ON}
         self._group = ProcessGroup()
         self.logs = folder / "logs"
         self.snapshots = folder / "snapshots"
@@ -85,8 +101,7 @@ class Fleet:
         self.churn: tuple[str, ...] = ()
         """Topics that broker-a has besides for now, all named CHURN and something."""
 
-        self._listens = {f"front-{number}": f"127.0.0.1:{self._port()}" for number in (1, 2)}
-        self.fronts = {name: self._front(name) for name in self._listens}
+        self.fronts = {name: self._front(name, self._way(name)) for name in ("front-1", "front-2")}
         self.brokers = {name: self._broker(host) for name, host in self.hosts.items()}
         self.agents = {f"agent-{of[-1]}": self._agent(f"agent-{of[-1]}", self.hosts[of]) for of in HAS_AGENT}
         self.clients = {f"client-{kind}": self._client(kind) for kind in ("asyncio", "threads")}
@@ -115,6 +130,22 @@ class Fleet:
 
     def _port(self) -> int:
         return self._ports.enter_context(held_port())
+
+    def _way(self, to: str) -> Way:
+        self._ways[to] = way = Way(self._port())
+        self._ports.enter_context(way.proxy)
+        return way
+
+    @contextmanager
+    def network(
+        self, fault: Callable[[FaultyProxy], AbstractContextManager[None]], whose: Whose, *to: str
+    ) -> Iterator[None]:
+        """Let somebody's connections to brokers or fronts suffer for the length of a block."""
+        with ExitStack() as stack:
+            for name in to:
+                stack.enter_context(self._ways[name].proxy.concerning(whose))
+                stack.enter_context(fault(self._ways[name].proxy))
+            yield
 
     def __iter__(self) -> Iterator[Program]:
         """All processes, in the order in which they start."""
@@ -157,19 +188,20 @@ class Fleet:
     def second(self, broker: str, more: str = "") -> tuple[BrokerHost, Program, AgentProcess]:
         """Return another broker of the same name at another address, and its agent; neither is started."""
         name = f"{broker}-{next(self._numbers)}"
-        host = BrokerHost(name, self.folder / "hosts", self._port(), broker, more)
+        host = BrokerHost(name, self.folder / "hosts", self._way(name), broker, more)
         program, agent = self._broker(host), self._agent(f"agent-{name[len('broker-') :]}", host)
         self.guests |= {program.name: program, agent.name: agent}
         return host, program, agent
 
     def is_up(self, program: Program) -> bool:
         """Whether a process that was started has come so far that it works."""
-        host = self.hosts.get(program.name)
-        listens = self._listens.get(program.name, host.address if host else "")
-        if isinstance(program, AgentProcess):
-            listens = program.http
-        if listens:
-            with suppress(OSError), socket.create_connection(_address(listens), timeout=0.5):
+        listens = None
+        if program.name in self.hosts or program.name in self.fronts:
+            listens = "127.0.0.1", self._ways[program.name].listens
+        elif isinstance(program, AgentProcess):
+            listens = _address(program.http)
+        if listens is not None:
+            with suppress(OSError), socket.create_connection(listens, timeout=0.5):
                 return True
             return False
         history = self.folder / "history" / f"{program.name}.jsonl"
@@ -205,7 +237,7 @@ class Fleet:
 
     def front_address(self, name: str) -> tuple[str, int]:
         """Return where a front answers."""
-        return _address(self._listens[name])
+        return "127.0.0.1", self._ways[name].listens
 
     def _agent(self, name: str, host: BrokerHost) -> AgentProcess:
         return AgentProcess(
@@ -219,19 +251,20 @@ class Fleet:
             http_port=self._port(),
         )
 
-    def _front(self, name: str) -> Program:
+    def _front(self, name: str, way: Way) -> Program:
         words = (
-            *("-m", "sharedroutes.nameserver", "--listen", self._listens[name], "--redis", self.store.url),
+            *("-m", "sharedroutes.nameserver", "--listen", f"127.0.0.1:{way.listens}"),
+            *("--redis", self.store.url),
             *("--http", "off", "--call-deadline", str(CALL_S), "--log-format", "json", *_HANG),
             *("--order-message-enable", "true"),
         )
         return Program(name, self.logs, words, _FINDS_US, partial(self._noted, name))
 
     def _broker(self, host: BrokerHost) -> Program:
-        fronts = self._listens.values() if host.name in _AT_FRONTS else ()
-        history = str(self.folder / "history")
-        words = (host.name, str(host.port), str(host.topics_path), str(FRONT_LEASE_MS), history, *fronts)
-        return self._program(host.name, "stand_in", *words)
+        fronts = [self._ways[name].address for name in self.fronts] if host.name in _AT_FRONTS else []
+        where = (host.name, host.address, str(host.listens))
+        words = (str(host.topics_path), str(FRONT_LEASE_MS), str(self.folder / "history"))
+        return self._program(host.name, "stand_in", *where, *words, *fronts)
 
     def _client(self, kind: str) -> Program:
         name = f"client-{kind}"

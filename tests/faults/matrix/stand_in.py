@@ -1,6 +1,8 @@
 """A broker that stands in for RocketMQ's: it takes messages, answers questions, and registers at fronts.
 
-python -m tests.faults.matrix.stand_in NAME PORT TOPICS_JSON LEASE_MS HISTORY [FRONT ...]
+python -m tests.faults.matrix.stand_in NAME ADDRESS PORT TOPICS_JSON LEASE_MS HISTORY [FRONT ...]
+
+ADDRESS is what it says to others, PORT where it listens.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ _REGISTERED_EVERY: Final = 5
 """Beats; the others are short heartbeats."""
 
 _BEAT_S: Final = 1.0
+_IDLE_S: Final = 120.0
+"""After which a broker closes a connection: also one that is half open."""
+
 _ANSWER_S: Final = 2.0
 _WRITTEN_S: Final = 4.0
 """A front answers a change late that it hears of late."""
@@ -49,8 +54,10 @@ _WRITTEN_S: Final = 4.0
 class StandIn(SpeakingBroker):
     """Answers as a broker does, and writes down each message that it takes before it says so."""
 
-    def __init__(self, port: int, path: Path, history: Writer) -> None:
+    def __init__(self, address: str, port: int, path: Path, history: Writer) -> None:
         super().__init__("127.0.0.1", port)
+        self.idle_s = _IDLE_S
+        self._address = address
         topics = orjson.loads(path.read_bytes())
         self.topics = topics["topicConfigTable"]
         self.version = topics["dataVersion"]
@@ -66,6 +73,11 @@ class StandIn(SpeakingBroker):
         self._path = path
         self._history = history
         self._taken = 0
+
+    @property
+    def address(self) -> str:
+        """Where others find it."""
+        return self._address
 
     def answer(self, command: RemotingCommand) -> RemotingCommand:
         """Take a message, change a topic, or answer what every stand-in can."""
@@ -189,10 +201,12 @@ class Registrar:
         return request(RequestCode.BROKER_HEARTBEAT, self._fields)
 
 
-async def main(name: str, port: str, topics: str, lease_ms: str, history: str, *fronts: str) -> None:
+async def main(
+    name: str, address: str, port: str, topics: str, lease_ms: str, history: str, *fronts: str
+) -> None:
     """Serve until killed."""
     with Writer(Path(history), name, delays=name) as writer:
-        async with StandIn(int(port), Path(topics), writer) as broker:
+        async with StandIn(address, int(port), Path(topics), writer) as broker:
             writer.write(Started(pid=os.getpid()))
             registrar = Registrar(name, broker, int(lease_ms), writer)
             async with asyncio.TaskGroup() as tasks:

@@ -34,6 +34,9 @@ UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.to
 UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
 """Longer than it takes until every client has looked at each of its topics, whatever it has heard."""
 
+AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
+"""Longer than a client leaves a broker alone that has failed once."""
+
 _ANSWER_S: Final = 2.0
 _TOLD_S: Final = 3.0
 

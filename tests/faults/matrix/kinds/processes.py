@@ -11,6 +11,7 @@ from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, Fleet
 from tests.faults.matrix.kinds.kind import (
+    AVOIDED_S,
     LONG_S,
     SHORT_S,
     UNTIL_TOLD_S,
@@ -33,9 +34,6 @@ _FAILS_S: Final = (1.5, 1.9)
 
 _ALL_FAIL_S: Final = (2.6, 2.9)
 """Longer than an attempt at each of two brokers takes, and the third one is slow."""
-
-_AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
-"""Longer than a client leaves a broker alone that has failed once."""
 
 _FORGIVEN_S: Final = BOUNDS.slow_start_ms / 1_000 + 2.5
 """Longer than it takes until a broker that was restarted is used."""
@@ -246,7 +244,7 @@ def refuse_and_rest(site: Site) -> Iterator[Effect]:
     name = site.rng.choice(sorted(ON))
     site.order(name, REFUSE, {"refuses": "true"})
     try:
-        yield Effect(name, site.lasts(SHORT_S), (name,), rests_s=_AVOIDED_S)
+        yield Effect(name, site.lasts(SHORT_S), (name,), rests_s=AVOIDED_S)
     finally:
         site.order(name, REFUSE, {"refuses": "false"})
 
@@ -255,4 +253,4 @@ def refuse_and_rest(site: Site) -> Iterator[Effect]:
 def pause_broker_and_rest(site: Site) -> Iterator[Effect]:
     """A broker stands still for longer than an attempt takes, and is well for longer than it is avoided."""
     with contextmanager(_paused)(site, _BROKER(site), _FAILS_S) as effect:
-        yield replace(effect, rests_s=_AVOIDED_S)
+        yield replace(effect, rests_s=AVOIDED_S)
