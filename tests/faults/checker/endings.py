@@ -54,7 +54,7 @@ _BRIEF: Final = ("pause-broker-briefly", "pause-broker-and-rest")
 """Faults in which a broker stands still for less than its hang check takes."""
 
 _FRONT: Final = "front-"
-"""What the names of fronts begin with."""
+"""What the names of fronts begin with, and those of faults that keep a broker from one of them."""
 
 _STILL: Final = ("kill-", "pause-")
 """What the names of faults begin with after which a process does not run."""
@@ -132,11 +132,20 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
         record = change.record
         if not is_withdrawal(record):
             continue
-        if is_left_alone(past, record.broker, change.at_us):
+        if is_left_alone(past, record.broker, change.at_us) and not _is_half_cut(past, change.at_us):
             reason = f"{record.broker}:{record.id} lives, and its lease was ended: {record.reason}"
             starved = past.was_starved(change.at_us, *past.everybody)
             lives = has_lived(past, record, change.at_us, past.bounds.back_ms) and not starved
             verdict.check(reason if lives else "", past.expected_event(change.at_us), change)
+
+
+def _is_half_cut(past: Past, at_us: int) -> bool:
+    """Whether a fault keeps a broker from one of its fronts, and the other may not have it either."""
+    lasting = past.faults_in(at_us - 1_000 * past.bounds.back_ms, at_us)
+    is_cut = any(window.fault.name.startswith(_FRONT) for window in lasting)
+    return is_cut and not all(
+        is_left_alone(past, who, at_us) for who in past.starts if who.startswith(_FRONT)
+    )
 
 
 def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:

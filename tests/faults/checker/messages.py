@@ -29,6 +29,8 @@ def messages_arrive(past: Past) -> Verdict:
             attempts = [
                 sent for sent in past.of(Sent) if (sent.who, sent.message) == (lost.who, lost.message)
             ]
+            if _is_cut_off(past, lost, min(map(_began_us, attempts), default=lost.at_us)):
+                continue
             if any(_had_no_time(past, sent) for sent in attempts) or not _could_know(past, lost):
                 continue
             verdict.violate(f"{lost.who} lost {lost.message}: {lost.error}", *attempts, lost)
@@ -47,9 +49,10 @@ def _check_first_attempts(past: Past, verdict: Verdict) -> None:
     works_us = past.of(Expected)[0].at_us if past.of(Expected) else 0
     failures: dict[tuple[str, int], list[Sent]] = defaultdict(list)
     for sent in past.of(Sent):
-        if sent.attempt == 1 and (sent.began_us or sent.at_us) >= works_us:
+        if sent.attempt == 1 and _began_us(sent) >= works_us:
             failed = failures[sent.who, bisect_right(begins, sent.at_us)]
-            if not sent.ok and not _had_no_time(past, sent):
+            is_excused = sent.ok or _had_no_time(past, sent) or _is_cut_off(past, sent, _began_us(sent))
+            if not is_excused:
                 failed.append(sent)
     for (who, index), failed in failures.items():
         begin_us = begins[index - 1] if index else 0
@@ -60,6 +63,17 @@ def _check_first_attempts(past: Past, verdict: Verdict) -> None:
             f"{allowed} are allowed"
         )
         verdict.check(reason if len(failed) > allowed else "", *failed)
+
+
+def _began_us(sent: Sent) -> int:
+    return sent.began_us or sent.at_us
+
+
+def _is_cut_off(past: Past, event: Sent | Lost, since_us: int) -> bool:
+    """Whether faults have kept a client from all brokers that live, since then: the way to them was cut."""
+    unreached = past.unreached(event.who, since_us, event.at_us)
+    holders = {holder.broker for holder in addresses_of(past.expected_at(event.at_us), event.topic)}
+    return bool(unreached) and holders <= unreached
 
 
 def _could_know(past: Past, lost: Lost) -> bool:
@@ -77,5 +91,5 @@ def _could_know(past: Past, lost: Lost) -> bool:
 
 def _had_no_time(past: Past, sent: Sent) -> bool:
     """Whether an attempt had no time: for half of it the machine kept client or broker waiting."""
-    late_us = past.late_us(sent.began_us or sent.at_us, sent.at_us, sent.who, sent.broker)
+    late_us = past.late_us(_began_us(sent), sent.at_us, sent.who, sent.broker)
     return not sent.ok and 2 * late_us >= 1_000 * past.bounds.attempt_ms

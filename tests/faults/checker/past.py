@@ -168,6 +168,15 @@ class Past:
         """Return the faults that lasted at some moment of that time."""
         return [of for of in self.faults if of.begin_us <= until_us and of.end_us >= since_us]
 
+    def unreached(self, who: str, since_us: int, until_us: int) -> set[str]:
+        """Return the brokers that faults kept a client from, at some moment of that time."""
+        cuts = [
+            of.fault.details["cuts"]
+            for of in self.faults_in(since_us, until_us)
+            if "cuts" in of.fault.details
+        ]
+        return {broker for client, broker in cuts if client == who}
+
     def may_have_lost(self, since_us: int, until_us: int) -> bool:
         """Whether the store may have forgotten what it held, in that time."""
         return any(window.fault.loses for window in self.faults_in(since_us, until_us))

@@ -7,9 +7,10 @@ from operator import attrgetter
 import pytest
 from msgspec.structs import replace
 
-from tests.faults.checker.history import Event, Expected, Fault, Lease, Sent
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import Change, Event, Expected, Fault, Lease, Lost, Record, Sent, Started
 from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, Story
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story
 
 BROKER = BROKERS[0]
 
@@ -79,3 +80,45 @@ def test_a_broker_that_no_front_hears_keeps_its_lease_while_a_connection_seems_o
     if before:
         more += fault(before, gone_us - 9_000_000, gone_us - 8_000_000)
     assert len(reasons([*story.events, *more], "d", "keeps its lease")) == wrong
+
+
+@pytest.mark.parametrize(("others", "wrong"), [((), 0), (("broker-b",), 1)])
+def test_a_client_may_lose_what_it_sends_when_no_broker_is_left_that_it_reaches(
+    others: tuple[str, ...], wrong: int
+) -> None:
+    story = calm()
+    begin_us = 1_000 * story.now_ms
+    truth = next(event for event in story.events if isinstance(event, Expected))
+    leases = tuple(of for of in truth.table.leases if of.broker in (BROKER, *others))
+    begin, end = fault("link-cut", begin_us, begin_us + 3_000_000)
+    more: list[Event] = [
+        replace(begin, details={"cuts": [CLIENTS[0], BROKER]}),
+        replace(truth, at_us=begin_us + 1, table=replace(truth.table, leases=leases)),
+        end,
+    ]
+    failed = Sent(who=CLIENTS[0], message="", topic=TOPIC, broker=BROKER, address="", attempt=1, ok=False)
+    for number in range(BOUNDS.first_failures + 1):
+        at_us = begin_us + 100_000 * (number + 1)
+        more.append(replace(failed, at_us=at_us, began_us=at_us - 1, message=f"m-{number}"))
+    lost = Lost(at_us=at_us + 1, who=CLIENTS[0], message=f"m-{number}", topic=TOPIC, error="refused")
+    events = [*story.events, *more, lost]
+    assert len(reasons(events, "e", "lost m-")) == wrong
+    assert len(reasons(events, "e", "first attempts of")) == wrong
+
+
+@pytest.mark.parametrize(("restarted", "wrong"), [("", 1), ("front-2", 0)])
+def test_a_broker_stays_that_reaches_one_of_its_fronts_which_has_had_the_time_to_hear_of_it(
+    restarted: str, wrong: int
+) -> None:
+    story = calm()
+    begin_us = 1_000 * story.now_ms
+    record = Record(kind=ChangeKind.DOWN, broker=BROKER, epoch=story.epoch(BROKER), reason="closed")
+    end = Change(at_us=begin_us + 1_000_000, who="auditor", id="9-9", record=record)
+    more = [
+        end,
+        Started(at_us=1_002_000, who="front-2", pid=9),
+        *fault("front-cut", begin_us, begin_us + 9_000_000),
+    ]
+    if restarted:
+        more += fault("kill-front", begin_us - 2_000_000, begin_us - 1_000_000, restarted)
+    assert len(reasons([*story.events, *more], "d", "its lease was ended")) == wrong

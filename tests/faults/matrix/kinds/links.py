@@ -36,7 +36,8 @@ def _to_broker(site: Site, network: _Network, bounds_s: tuple[float, float]) -> 
     client = site.fleet.clients[site.rng.choice(sorted(site.fleet.clients))]
     broker = site.rng.choice(sorted(site.fleet.hosts))
     with site.fleet.network(network, connections_of(client), broker):
-        yield Effect(f"{client.name} to {broker}", site.lasts(bounds_s))
+        cuts = {"cuts": [client.name, broker]}
+        yield Effect(f"{client.name} to {broker}", site.lasts(bounds_s), details=cuts)
 
 
 @fault("network")
