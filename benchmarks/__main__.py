@@ -25,7 +25,7 @@ BENCHMARKS: Final = benchmarks_of(
         *("storm", "propagate", "fanout", "expiry", "agent", "idle", "rejoin"),
         *("nameserver", "nameserver_faults"),
         *("peers.register", "peers.lookup", "peers.propagate", "peers.crash", "peers.watchers"),
-        *("scale.clients", "scale.brokers", "scale.topics"),
+        *("scale.clients", "scale.replicas", "scale.brokers", "scale.topics"),
     ),
 )
 

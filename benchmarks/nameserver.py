@@ -9,7 +9,6 @@ register every second, and beside 5,000 idle connections.
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -31,6 +30,7 @@ from .kit.name_servers import (
     route_request,
     unregistration,
 )
+from .kit.processes import allow_files
 from .kit.rocketmq import AS_LAUNCHED, JavaAbsent
 from .kit.workload import long_topic_names, tables
 
@@ -120,10 +120,9 @@ def _notes(size: Size) -> Sequence[str]:
 
 
 def _allow_connections(idle: int) -> None:
-    """Let this process, and those that it starts, have as many files as they may."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if most != resource.RLIM_INFINITY and most < 2 * idle:
+    """Raise RuntimeError if the system does not allow so many, at both of their ends."""
+    most = allow_files()
+    if 0 <= most < 2 * idle:
         raise RuntimeError(f"{idle:,} connections: the system allows {most:,} files (ulimit -n)")
 
 

@@ -78,7 +78,7 @@ LONG_S: Final = {
     "tests/status_page/test_browser.py": 40.0,
     "tests/benchmarks/test_fleet.py": 30.0,
     "tests/pipeline/processes/test_stopping.py": 30.0,
-    "tests/benchmarks/test_scale.py": 30.0,
+    "tests/benchmarks/test_scale.py": 50.0,
     "tests/registry/test_registry_machine.py": 30.0,
     "tests/client/test_client_changes.py": 20.0,
     "tests/deploy/test_nameserver_deploy.py": 20.0,

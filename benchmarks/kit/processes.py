@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -74,8 +75,16 @@ def running(work: Callable[..., None], *arguments: Any) -> Iterator[Child]:
             process.kill()
 
 
+def allow_files() -> int:
+    """Let this process, and those that it starts, have as many open files as they may; return how many."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
+
+
 def main() -> None:
     """Be the other process."""
+    allow_files()
     _, module, name, arguments = sys.argv
     getattr(import_module(module), name)(*json.loads(arguments))
 

@@ -36,10 +36,12 @@ _DEVIATION: Final = 0.1
 
 
 @contextmanager
-def opened(config: RegistryConfig = LASTING) -> Iterator[tuple[EmbeddedServer, RouteStore, redis.Redis]]:
+def opened(
+    config: RegistryConfig = LASTING, *options: str
+) -> Iterator[tuple[EmbeddedServer, RouteStore, redis.Redis]]:
     """Start a server; give it, a store and a bare client. All are closed at the end of the block."""
     with (
-        EmbeddedServer() as server,
+        EmbeddedServer(*options) as server,
         RouteStore.from_url(server.url, config) as store,
         redis.Redis.from_url(server.url) as client,
     ):
@@ -105,6 +107,23 @@ class Writer:
         config = replace(self._config, write_queue_nums=write_queues)
         table = {**self._held.topics, config.topic_name: config}
         self._held = self._store.register(self._held.broker, table, held=self._held)
+
+
+class Leaver:
+    """A broker that leaves and comes back."""
+
+    def __init__(self, store: RouteStore, table: Table) -> None:
+        self._store = store
+        self._table = table
+        self.come_back()
+
+    def leave(self) -> None:
+        """Unregister."""
+        self._store.unregister(self._held)
+
+    def come_back(self) -> None:
+        """Register."""
+        self._held = self._store.register(broker(1), self._table)
 
 
 def mget(keys: Sequence[str]) -> Plan[Reply]:

@@ -4,35 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import log10
+from math import ceil, log10
 from typing import Final, NamedTuple
 
 from ..kit.command import number
-from ..scale import brokers, clients, topics
-from ..scale.capacity import BUDGET, MS, Deployment, Prices
-from ..scale.costs import COMMANDS, CPU, MEMORY, RECEIVED, SENT, Cost, costs
+from ..scale import brokers, clients, replicas, topics
+from ..scale.capacity import BUDGET, MS, Deployment, Prices, heartbeats_s
+from ..scale.clients import at_replica
+from ..scale.costs import COMMANDS, CONNECTIONS, CPU, MEMORY, RECEIVED, SENT, Cost, costs
 from .runs import Run, benchmarks_of
 from .templates import TEMPLATES
 
 NAME: Final = "scale"
-BENCHMARKS: Final = ("scale.clients", "scale.brokers", "scale.topics")
+BENCHMARKS: Final = ("scale.clients", "scale.replicas", "scale.brokers", "scale.topics")
 
 LARGE: Final = Deployment(brokers=10_000, topics=1_000_000, clients=1_000_000)
 _READERS: Final = (100_000, 500_000, 1_000_000)
-_PACES: Final = (0.0, 0.1, 1.0)
+_WRITTEN: Final = Deployment(LARGE.brokers, LARGE.topics)
+"""What a primary bears beside replicas."""
+
+_PACES: Final = (0.0, 1.0)
 """Changes in a second."""
+
+_MAX_CLIENTS: Final = 10_000
+"""Redis' default."""
 
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 _IN_BYTES: Final = {RECEIVED: 1, SENT: 1, MEMORY: 1e6}
+
+_PARTS: Final = (CPU, COMMANDS, RECEIVED, SENT, MEMORY)
 
 _ROWS: Final = {
     "a client, for a second with pulses": (clients.IDLE, clients.SERVER),
     "a client, for a second without": (clients.SILENT, ""),
     "a client, for a topic that changes": (clients.CHANGE, ""),
     "a client, for a broker that leaves and is back": (clients.BACK, ""),
+    "a client that reads at a replica, for a second": (at_replica(clients.IDLE), at_replica(clients.SERVER)),
+    "the same, at the primary of that replica": (clients.PRIMARY, ""),
+    "a client at a replica, for a topic that changes": (at_replica(clients.CHANGE), ""),
+    "a client at a replica, for a broker that leaves and is back": (at_replica(clients.BACK), ""),
     "a broker, for a second": (brokers.IDLE, brokers.SERVER),
     "a topic on three brokers, registered once": (topics.REGISTERED, topics.SERVER),
+    "a replica, at its primary, for a second": (replicas.PULSES, ""),
+    "a replica, at its primary, for a topic that changes": (replicas.CHANGE, ""),
+    "a replica, at its primary, for a broker that leaves and is back": (replicas.BACK, ""),
+    "a replica, at its primary, for a heartbeat": (replicas.HEARTBEAT, ""),
+    "a heartbeat, at each replica": (replicas.APPLIED, ""),
 }
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 560, 56, 330
@@ -77,10 +95,14 @@ def text(runs: Sequence[Run], found: Prices) -> str:
         own=_own(found),
         large=LARGE,
         parts=[*_parts(found)],
+        connections=f"{found.line(clients.SERVER, CONNECTIONS).each:.2g}",
+        most_connected=f"{_rounded(_MAX_CLIENTS / found.line(clients.SERVER, CONNECTIONS).each):,}",
         full=[*_full(found)],
-        paces=[_pace(pace) for pace in _PACES],
-        readers=[*_readers(found)],
         told=[(f"{count:,}", f"{number(found.told_within_s(count))} s") for count in (10_000, *_READERS)],
+        readers=[*_readers(found)],
+        heartbeats=heartbeats_s(LARGE),
+        fed=found.most_replicas(_WRITTEN),
+        fed_by_relay=found.most_of_a_relay(_WRITTEN),
         budget=f"{BUDGET * 100:.0f} %",
     )
 
@@ -88,8 +110,11 @@ def text(runs: Sequence[Run], found: Prices) -> str:
 def _unit_costs(found: Prices) -> Iterator[tuple[str, ...]]:
     """Return what one more of each costs, a row each."""
     for name, (what, memory) in _ROWS.items():
-        parts = (*((what, part) for part in (CPU, COMMANDS, RECEIVED, SENT)), (memory, MEMORY))
-        yield name, *(_each(part, found.of.get((of, part))) for of, part in parts)
+        yield name, *(_each(part, _cost(found, what, memory, part)) for part in _PARTS)
+
+
+def _cost(found: Prices, what: str, memory: str, part: str) -> Cost | None:
+    return found.of.get((memory if part == MEMORY else what, part))
 
 
 def _each(part: str, cost: Cost | None) -> str:
@@ -109,23 +134,14 @@ def _bytes(value: float) -> str:
 
 
 def _checks(found: Prices) -> Iterator[tuple[str, ...]]:
-    """Return what was predicted, and what was measured then."""
-    names = {what: name for name, whats in _ROWS.items() for what in whats if what}
-    for (what, part), cost in found.of.items():
-        if what in names:
-            yield (
-                f"{what}: {part}",
-                f"{cost.checked_at:,}",
-                _shown(cost.predicted, cost.unit),
-                _shown(cost.measured, cost.unit),
-                f"{cost.error * 100:+.1f} %",
-            )
-
-
-def _shown(value: float, unit: str) -> str:
-    """Return a number in its unit; what is counted has none."""
-    each = unit.removesuffix("/run")
-    return f"{number(value)}{each[1:]}" if each.startswith("1") else f"{number(value)} {each}"
+    """Return by how much lines were wrong at the sizes that they were not fitted to."""
+    for name, (what, memory) in _ROWS.items():
+        costs_of = (_cost(found, what, memory, part) for part in _PARTS)
+        checks = [cost.checks if cost else () for cost in costs_of]
+        sizes = (f"{check.at:,}" for check in checks[_PARTS.index(CPU)])
+        errors = ((f"{check.error * 100:+.1f} %" for check in of) for of in checks)
+        if what != clients.PRIMARY:  # which has nothing to predict
+            yield name, *(", ".join(cell) for cell in (sizes, *errors))
 
 
 def _own(found: Prices) -> str:
@@ -139,13 +155,13 @@ def _parts(found: Prices) -> Iterator[tuple[str, ...]]:
     """Return what the large deployment takes of one server, part by part."""
     of = LARGE
     parts = {
-        f"{of.clients:,} clients that hear pulses": Deployment(0, 0, of.clients),
-        f"{of.clients:,} clients that hear none": Deployment(0, 0, of.clients, pulses=False),
-        f"{of.brokers:,} brokers' heartbeats": Deployment(of.brokers, 0, 0),
-        f"{of.topics:,} topics": Deployment(0, of.topics, 0),
+        f"{of.clients:,} clients that hear pulses": Deployment(clients=of.clients),
+        f"{of.clients:,} clients that hear none": Deployment(clients=of.clients, pulses=False),
+        f"{of.brokers:,} brokers' heartbeats": Deployment(of.brokers),
+        f"{of.topics:,} topics": Deployment(topics=of.topics),
     }
     for name, deployment in parts.items():
-        load = found.load(deployment)
+        load = found.primary(deployment)
         yield (
             name,
             f"{number(load.cpu * 100)} %" if load.cpu else "",
@@ -166,16 +182,16 @@ def _parts(found: Prices) -> Iterator[tuple[str, ...]]:
 def _full(found: Prices) -> Iterator[tuple[str, str]]:
     """Return at which number one server is full, the first first."""
     limits = {
-        "clients that hear no pulses": found.most_clients(pulses=False),
-        "clients that hear pulses, nothing changes": found.most_clients(),
-        **{f"clients, {_pace(pace)}": found.most_clients(changes_s=pace) for pace in (0.1, 1.0, 10.0)},
-        "clients, a broker leaves and is back each minute": found.most_clients(returns_s=1 / 60),
-        "brokers, no clients": found.most_brokers(),
+        "clients that hear no pulses": Deployment(pulses=False),
+        "clients that hear pulses, nothing changes": Deployment(),
+        **{f"clients, {_pace(pace)}": Deployment(changes_s=pace) for pace in (0.1, 1.0, 10.0)},
+        "clients, a broker leaves and is back each minute": Deployment(returns_s=1 / 60),
+        f"clients at a replica, {LARGE.brokers:,} brokers": Deployment(LARGE.brokers, replicas=1),
     }
-    for name, count in sorted(limits.items(), key=lambda item: item[1]):
+    most = {name: found.most_clients(of) for name, of in limits.items()}
+    most["brokers, no clients"] = found.most_brokers()
+    for name, count in sorted(most.items(), key=lambda item: item[1]):
         yield name, f"{_rounded(count):,}"
-    for count in (10_000, 50_000):
-        yield f"changes a second that {count:,} clients hear", number(found.most_changes(count))
 
 
 def _rounded(count: float) -> int:
@@ -190,12 +206,29 @@ def _pace(changes_s: float) -> str:
 
 
 def _readers(found: Prices) -> Iterator[tuple[str, ...]]:
+    """Return how many replicas clients need, and what their primary does then, with relays between or not."""
     for count in _READERS:
-        yield (
-            f"{count:,}",
-            *(f"{found.servers(count, changes_s=pace):,}" for pace in _PACES),
-            _bytes(found.line(clients.SERVER, MEMORY).each * count * 1e6),
-        )
+        for pace in _PACES:
+            of = replace(_WRITTEN, clients=count, changes_s=pace)
+            of = replace(of, replicas=found.replicas(of))
+            relays = ceil(of.replicas / max(1, found.most_of_a_relay(of)))
+            primary, relayed = found.primary(of), found.primary(replace(of, replicas=relays))
+            yield (
+                f"{count:,}",
+                _pace(pace),
+                f"{of.replicas:,}",
+                _bytes(found.replica(of).memory_mb * 1e6),
+                _share(primary.cpu),
+                f"{_bytes(primary.sent_b_s)}/s",
+                f"{relays:,}",
+                _share(relayed.cpu),
+            )
+
+
+def _share(cpu: float) -> str:
+    """Return a part of a thread, in bold if that is more than it should."""
+    shown = f"{number(cpu * 100)} %"
+    return f"**{shown}**" if cpu > BUDGET else shown
 
 
 def plot(found: Prices) -> str:
@@ -218,21 +251,21 @@ def plot(found: Prices) -> str:
 
 def _curves(found: Prices) -> Iterator[Curve]:
     kinds: Mapping[str, tuple[str, Deployment]] = {
-        "no pulses": ("#d62728", Deployment(0, 0, 0, pulses=False)),
-        "10 changes a second": ("#9467bd", Deployment(0, 0, 0, changes_s=10)),
-        "a change a second": ("#ff7f0e", Deployment(0, 0, 0, changes_s=1)),
-        "pulses, no changes": ("#1f77b4", Deployment(0, 0, 0)),
+        "no pulses": ("#d62728", Deployment(pulses=False)),
+        "10 changes a second": ("#9467bd", Deployment(changes_s=10)),
+        "a change a second": ("#ff7f0e", Deployment(changes_s=1)),
+        "pulses, no changes": ("#1f77b4", Deployment()),
     }
     steps = [_FEWEST * (_MOST / _FEWEST) ** (step / 40) for step in range(41)]
     above = -_LABEL
     for name, (color, kind) in sorted(
-        kinds.items(), key=lambda item: -found.load(_at(item[1][1], _MOST)).cpu
+        kinds.items(), key=lambda item: -found.primary(_at(item[1][1], _MOST)).cpu
     ):
-        loads = [found.load(_at(kind, int(count))).cpu for count in steps]
+        loads = [found.primary(_at(kind, int(count))).cpu for count in steps]
         places = [Point(_x(count), _y(load)) for count, load in zip(steps, loads, strict=True)]
         idle = found.of[clients.IDLE if kind.pulses else clients.SILENT, CPU]
-        checked = idle.checked_at >= _FEWEST and not kind.changes_s
-        measured = [Point(_x(idle.checked_at), _y(idle.measured / MS))] if checked else []
+        checks = [] if kind.changes_s else [check for check in idle.checks if check.at >= _FEWEST]
+        measured = [Point(_x(check.at), _y(check.measured / MS)) for check in checks]
         above = max(places[-1].y, above + _LABEL)  # labels do not lie on each other
         label = Point(places[-1].x + 8, above + 4)
         yield Curve(name, color, " ".join(f"{one.x},{one.y}" for one in places), label, measured)

@@ -1,1 +1,1 @@
-"""What one more client, broker, topic or change costs the server: fitted at some sizes, checked at one."""
+"""What one more client, broker, topic or change costs the server: fitted at some sizes, checked at two."""

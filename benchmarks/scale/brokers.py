@@ -2,7 +2,7 @@
 
 Each has an agent with a store, a listening port and ten topics of its own, as on a host of its own; several
 agents share a process. They renew their leases by default settings, and one of them sweeps.
-The line through the smaller sizes is checked at the largest.
+Lines through the smaller sizes are checked at the two largest.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from sharedroutes.registry import RegistryConfig, RouteStore
 from ..kit.figures import Outcome
 from ..kit.hosts import topics_json, write_topics
 from ..kit.processes import await_until, running
-from ..kit.usage import resident_mb
 from ..kit.workload import opened, spread, topic_names
 from ..rejoin import keep, topics_path
-from .costs import MEMORY, Spent, figures_of, series, spent_in
+from .costs import MEMORY, Meter, Spent, figures_of, series, spent_in
 
 OF: Final = "brokers"
 IDLE: Final = "heartbeats"
@@ -36,8 +35,8 @@ _BROKERS_PER_TOPIC: Final = 4
 class Size:
     """How much one run does."""
 
-    counts: Sequence[int] = (100, 200, 400)
-    """Of brokers; the line goes through all but the last."""
+    counts: Sequence[int] = (100, 200, 400, 600, 800)
+    """Of brokers; the line goes through all but the last two."""
 
     processes: int = 2
     topics_per_broker: int = 10
@@ -49,7 +48,7 @@ class Size:
 
 
 QUICK: Final = Size(
-    counts=(10, 20, 40), heartbeat_s=1.0, lease_ttl_s=4.0, settle_s=2.0, rounds=1, round_s=4.0
+    counts=(10, 20, 40, 80), heartbeat_s=1.0, lease_ttl_s=4.0, settle_s=2.0, rounds=1, round_s=4.0
 )
 
 
@@ -60,6 +59,7 @@ def run(size: Size) -> Outcome:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sharedroutes-scale-")))
         server, store, client = stack.enter_context(opened(RegistryConfig(call_deadline_s=10)))
+        meter = Meter(client, server.pid)
         most = max(size.counts)
         names = topic_names(most * size.topics_per_broker // _BROKERS_PER_TOPIC)
         for number, table in enumerate(spread(names, _BROKERS_PER_TOPIC, most)):
@@ -70,8 +70,8 @@ def run(size: Size) -> Outcome:
             first = count
             await_until(partial(_are_registered, store, count), f"{count} brokers are registered")
             time.sleep(size.settle_s)
-            server_mb[count] = [resident_mb(server.pid)]
-            found[count] = [spent_in(client, server.pid, size.round_s) for _ in range(size.rounds)]
+            server_mb[count] = [meter.memory_mb()]
+            found[count] = [spent_in(size.round_s, meter)[0] for _ in range(size.rounds)]
     figures = [
         *figures_of(IDLE, OF, found, each="s"),
         *series(SERVER, MEMORY, OF, server_mb, "MB"),

@@ -2,28 +2,44 @@
 
 They have default settings, run in a few other processes, and know ten topics of eight brokers. A change
 gives a topic other queues, which the doorbell brings along; a broker that comes back has left before, so
-leases are read twice. Somebody sweeps, so pulses are heard; without, clients read twice a second. What the
-server spends on a change is taken until all have read what they read of it, without what it spends meanwhile
-anyway. The line through the smaller sizes is checked at the largest.
+leases are read twice. Somebody sweeps, so pulses are heard; without, clients read twice a second. The same is
+asked of a replica whose clients read there, and of its primary. What a server spends on a change is taken
+until all have read what they read of it, without what it spends meanwhile anyway. Lines through the smaller
+sizes are checked at the two largest.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-from sharedroutes.registry import RouteStore, Sweeper
+from sharedroutes.registry import Sweeper
 
 from ..kit.figures import Figure, Outcome
 from ..kit.processes import Child, await_until, running
 from ..kit.usage import cpu_s, resident_mb
-from ..kit.workload import Table, Writer, broker, fill, opened, tables, topic_names
+from ..kit.workload import LASTING, Leaver, Writer, fill, opened, tables, topic_names
 from ..storm import ROUTES, be_clients
-from .costs import COMMANDS, CPU, MEMORY, NOTHING, RECEIVED, Spent, figures_of, series, spent_in, spent_so_far
+from .costs import (
+    COMMANDS,
+    CONNECTIONS,
+    CPU,
+    MEMORY,
+    NOTHING,
+    RECEIVED,
+    Meter,
+    Spent,
+    by_size,
+    figures_of,
+    series,
+    spent_in,
+)
+from .replicas import AT_ONCE, await_in_step, start_replica
 
 OF: Final = "clients"
 IDLE: Final = "idle, with pulses"
@@ -31,10 +47,18 @@ SILENT: Final = "idle, without pulses"
 CHANGE: Final = "a topic changes"
 BACK: Final = "a broker leaves and is back"
 SERVER: Final = "server"
+PRIMARY: Final = "the primary of clients at a replica"
 OWN: Final = "the clients themselves"
 _TOPICS: Final = 10
 _BROKERS: Final = 8
-_PAUSE_S: Final = 0.2
+_LEAST_PAUSE_S: Final = 0.2
+_PAUSE_S: Final = 0.0006
+"""For each client, after a change: they share few cores with the server."""
+
+_READ_S: Final = 0.0015
+"""For each client that reads, after a half of a return."""
+
+_OPTIONS: Final = ("--maxclients", "20000")
 _PATIENT: Final = {"connect_deadline_s": 20.0, "call_deadline_s": 20.0}
 """Hundreds of clients that begin in one process keep each other waiting."""
 
@@ -43,10 +67,10 @@ _PATIENT: Final = {"connect_deadline_s": 20.0, "call_deadline_s": 20.0}
 class Size:
     """How much one run does."""
 
-    counts: Sequence[int] = (250, 500, 1_000, 2_000)
-    """Of clients; the line goes through all but the last."""
+    counts: Sequence[int] = (250, 500, 1_000, 2_000, 4_000)
+    """Of clients; the line goes through all but the last two."""
 
-    silent_counts: Sequence[int] = (125, 250, 500)
+    silent_counts: Sequence[int] = (125, 250, 500, 1_000)
     """The same without pulses."""
 
     processes: int = 2
@@ -60,20 +84,25 @@ class Size:
     silent_s: float = 6.0
     """The same without pulses."""
 
-    changes: int = 20
+    changes: int = 10
     returns: int = 2
     return_s: float = 2.5
-    """After each of the two halves of a return, until all clients have read."""
+    """After each of the two halves of a return, until all clients have read, or longer if they are many."""
 
 
 QUICK: Final = Size(
-    counts=(100, 200, 400), silent_counts=(50, 100, 200), settle_s=1, rounds=1, idle_s=10, returns=1
+    counts=(50, 100, 200, 400), silent_counts=(25, 50, 100, 200), settle_s=1, rounds=1, idle_s=10, returns=1
 )
+
+
+def at_replica(what: str) -> str:
+    """Return the name of the same where clients read at a replica."""
+    return f"{what}, at a replica"
 
 
 def run(size: Size) -> Outcome:
     """Measure; raises EmbeddedServerError, and TimeoutError when not all clients are in touch."""
-    figures = [*_with_pulses(size), *_without(size)]
+    figures = [*_at_the_primary(size), *_at_a_replica(size), *_without(size)]
     notes = [
         f"asyncio clients, {_TOPICS} topics of {_BROKERS} brokers, {size.processes} processes for each size",
         "CPU is that of all threads of the server; the clients share its cores",
@@ -81,33 +110,72 @@ def run(size: Size) -> Outcome:
     return Outcome(figures, notes)
 
 
-def _with_pulses(size: Size) -> Iterator[Figure]:
-    found: dict[str, dict[int, list[Spent]]] = {what: {} for what in (IDLE, CHANGE, BACK)}
-    own: dict[str, dict[int, list[float]]] = {CPU: {}, MEMORY: {}}
-    server_mb: dict[int, list[float]] = {}
+class _Step(NamedTuple):
+    """What was measured with so many clients."""
+
+    server_mb: float
+    connections: float
+    own_mb: float
+    rounds: Sequence[_Round]
+
+
+class _Round(NamedTuple):
+    own_cpu_ms: float
+    idle: Spent
+    primary: Spent
+    change: Spent
+    back: Spent
+
+
+def _at_the_primary(size: Size) -> Iterator[Figure]:
+    steps = _steps(size)
+    yield from _figures(steps, str)
+    yield from series(OWN, MEMORY, OF, {count: [step.own_mb] for count, step in steps.items()}, "MB")
+    own_cpu_ms = {count: [one.own_cpu_ms for one in step.rounds] for count, step in steps.items()}
+    yield from series(OWN, CPU, OF, own_cpu_ms, "ms/s")
+
+
+def _at_a_replica(size: Size) -> Iterator[Figure]:
+    steps = _steps(size, replica=True)
+    yield from _figures(steps, at_replica)
+    cpu_ms = {count: [one.primary.cpu_ms for one in step.rounds] for count, step in steps.items()}
+    yield from by_size(PRIMARY, CPU, OF, cpu_ms, "ms/s").values()
+    commands = {count: [one.primary.commands for one in step.rounds] for count, step in steps.items()}
+    yield from by_size(PRIMARY, COMMANDS, OF, commands, "1/s").values()
+
+
+def _steps(size: Size, *, replica: bool = False) -> dict[int, _Step]:
+    steps = {}
     with ExitStack() as stack:
-        crowd = _Crowd(stack, size)
+        crowd = _Crowd(stack, size, replica=replica)
         stack.enter_context(Sweeper(crowd.store))
         for count in size.counts:
             crowd.grow(count)
-            server_mb[count] = [resident_mb(crowd.pid)]
-            own[MEMORY][count] = [crowd.own_mb()]
-            own[CPU][count] = []
-            for rounds in found.values():
-                rounds[count] = []
-            for _ in range(size.rounds):
-                before_s, began_s = crowd.own_cpu_s(), time.monotonic()
-                idle = crowd.idle(size.idle_s)
-                own[CPU][count].append((crowd.own_cpu_s() - before_s) / (time.monotonic() - began_s) * 1e3)
-                found[IDLE][count].append(idle)
-                found[CHANGE][count].append(crowd.changes())
-                found[BACK][count].append(crowd.returns(idle))
-    yield from figures_of(IDLE, OF, found[IDLE], each="s")
-    yield from figures_of(CHANGE, OF, found[CHANGE], each="change", but=(COMMANDS, RECEIVED))
-    yield from figures_of(BACK, OF, found[BACK], each="return")
-    yield from series(SERVER, MEMORY, OF, server_mb, "MB")
-    yield from series(OWN, MEMORY, OF, own[MEMORY], "MB")
-    yield from series(OWN, CPU, OF, own[CPU], "ms/s")
+            taken = crowd.teller.memory_mb(), crowd.teller.connections(), crowd.own_mb()
+            steps[count] = _Step(*taken, [_a_round(crowd, size) for _ in range(size.rounds)])
+    return steps
+
+
+def _a_round(crowd: _Crowd, size: Size) -> _Round:
+    before_s = crowd.own_cpu_s()
+    idle, primary = spent_in(size.idle_s, crowd.teller, crowd.primary)
+    own_cpu_ms = (crowd.own_cpu_s() - before_s) / size.idle_s * 1_000
+    return _Round(own_cpu_ms, idle, primary, crowd.changes(), crowd.returns(idle))
+
+
+def _figures(steps: Mapping[int, _Step], name: Callable[[str], str]) -> Iterator[Figure]:
+    """Return what the server spent that tells the clients."""
+    idle, change, back = (
+        {count: [spent(one) for one in step.rounds] for count, step in steps.items()}
+        for spent in map(attrgetter, ("idle", "change", "back"))
+    )
+    yield from figures_of(name(IDLE), OF, idle, each="s")
+    yield from figures_of(name(CHANGE), OF, change, each="change", but=(COMMANDS, RECEIVED))
+    yield from figures_of(name(BACK), OF, back, each="return")
+    server_mb = {count: [step.server_mb] for count, step in steps.items()}
+    yield from series(name(SERVER), MEMORY, OF, server_mb, "MB")
+    connections = {count: [step.connections] for count, step in steps.items()}
+    yield from series(name(SERVER), CONNECTIONS, OF, connections, "1")
 
 
 def _without(size: Size) -> Iterator[Figure]:
@@ -117,17 +185,22 @@ def _without(size: Size) -> Iterator[Figure]:
         crowd = _Crowd(stack, size)
         for count in size.silent_counts:
             crowd.grow(count)
-            found[count] = [crowd.idle(size.silent_s) for _ in range(size.rounds)]
+            found[count] = [spent_in(size.silent_s, crowd.teller)[0] for _ in range(size.rounds)]
     yield from figures_of(SILENT, OF, found, each="s")
 
 
 class _Crowd:
-    """A server, its brokers, and clients that become more."""
+    """A server, its brokers, and clients that become more; they may read at a replica of it."""
 
-    def __init__(self, stack: ExitStack, size: Size) -> None:
-        server, self.store, self._client = stack.enter_context(opened())
-        self.pid = server.pid
+    def __init__(self, stack: ExitStack, size: Size, *, replica: bool = False) -> None:
+        server, self.store, client = stack.enter_context(opened(LASTING, *AT_ONCE, *_OPTIONS))
+        self.primary = self.teller = Meter(client, server.pid)
         self._url = server.url
+        self._settings: dict[str, Any] = {}
+        if replica:
+            its_replica, self.teller = start_replica(stack, server, *_OPTIONS)
+            self._url += f"?replica=127.0.0.1:{its_replica.port}"
+            self._settings = {"read_from": "replica"}
         self._stack = stack
         self._size = size
         self._children: list[Child] = []
@@ -136,7 +209,7 @@ class _Crowd:
         fill(self.store, of_brokers)
         self._writer = Writer(self.store, of_brokers[0])
         self._queues = cycle((3, 5))
-        self._leaver = _Leaver(self.store, of_brokers[1])
+        self._leaver = Leaver(self.store, of_brokers[1])
         self._without_any_mb = resident_mb(self._started(0).pid)
 
     def grow(self, count: int) -> None:
@@ -148,29 +221,27 @@ class _Crowd:
         await_until(lambda: self._in_touch() == count, f"{count} clients are in touch")
         time.sleep(self._size.settle_s)
 
-    def idle(self, seconds: float) -> Spent:
-        """Return what the server spends in a second, the mean of so many."""
-        return spent_in(self._client, self.pid, seconds)
-
     def changes(self) -> Spent:
-        """Return what it spends on a change of a topic."""
+        """Return what the teller spends on a change of a topic."""
         total = NOTHING
         for _ in range(self._size.changes):
-            before = spent_so_far(self._client, self.pid)
+            before = self.teller.so_far()
             self._writer.write(next(self._queues))
+            if self.teller is not self.primary:
+                await_in_step(self.primary.client)
             # The server answers this question after it has written the change to all.
-            total = total.plus(spent_so_far(self._client, self.pid).minus(before))
-            time.sleep(_PAUSE_S)
+            total = total.plus(self.teller.since(before))
+            time.sleep(max(_LEAST_PAUSE_S, _PAUSE_S * self._count))
         return total.times(1 / self._size.changes)
 
     def returns(self, idle: Spent) -> Spent:
         """Return what it spends on a broker that leaves and is back."""
-        before = spent_so_far(self._client, self.pid)
+        before = self.teller.so_far()
         for _ in range(self._size.returns):
             for half in (self._leaver.leave, self._leaver.come_back):
                 half()
-                time.sleep(self._size.return_s)
-        spent = spent_so_far(self._client, self.pid).minus(before)
+                time.sleep(max(self._size.return_s, _READ_S * self._count))
+        spent = self.teller.since(before)
         return spent.minus(idle.times(spent.seconds)).times(1 / self._size.returns)
 
     def own_cpu_s(self) -> float:
@@ -182,9 +253,8 @@ class _Crowd:
         return sum(resident_mb(child.pid) - self._without_any_mb for child in self._children)
 
     def _started(self, count: int) -> Child:
-        child = self._stack.enter_context(
-            running(be_clients, self._url, count, ROUTES, topic_names(_TOPICS), {}, _PATIENT)
-        )
+        arguments = (self._url, count, ROUTES, topic_names(_TOPICS), self._settings, _PATIENT)
+        child = self._stack.enter_context(running(be_clients, *arguments))
         child.await_ready()
         return child
 
@@ -192,20 +262,3 @@ class _Crowd:
         for child in self._children:
             child.send("how many")
         return sum(child.answer() for child in self._children)
-
-
-class _Leaver:
-    """A broker that leaves and comes back."""
-
-    def __init__(self, store: RouteStore, table: Table) -> None:
-        self._store = store
-        self._table = table
-        self.come_back()
-
-    def leave(self) -> None:
-        """Unregister."""
-        self._store.unregister(self._held)
-
-    def come_back(self) -> None:
-        """Register."""
-        self._held = self._store.register(broker(1), self._table)

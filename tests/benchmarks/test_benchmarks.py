@@ -207,7 +207,7 @@ QUICK = ("lookup", "register", "heartbeat", "memory")
 ELSEWHERE = (
     *("nameserver", "nameserver_faults"),
     *("peers.register", "peers.lookup", "peers.propagate", "peers.crash", "peers.watchers"),
-    *("scale.clients", "scale.brokers", "scale.topics"),
+    *("scale.clients", "scale.replicas", "scale.brokers", "scale.topics"),
 )
 """The benchmarks of test_nameserver.py, test_peers.py and test_scale.py."""
 

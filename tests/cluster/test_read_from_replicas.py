@@ -119,6 +119,22 @@ async def test_the_primary_has_no_work_with_a_client_that_reads_at_replicas(
         assert client.health().last_error is None
 
 
+async def test_a_replica_of_a_replica_tells_its_clients_as_any_other(
+    make_client: ClientMaker, trio: Trio
+) -> None:
+    trio.agent.register(broker("broker-a"), topics(1))
+    relay, last = (f"127.0.0.1:{server.port}" for server in trio.replicas)
+    trio.admins[2].replicaof(*relay.split(":"))
+    await await_until(lambda: is_linked(trio.admins[2]), description="it follows the relay")
+    async with make_client(f"{trio.primary.url}?replica={last}", CONFIG) as client:
+        await until(client, "replica", "broker-a")
+        trio.agent.register(broker("broker-b"), topics(1))
+        at = await until(client, "replica", "broker-a", "broker-b")
+        await until_pulses(client)
+        assert at.server == last
+        assert trio.admins[0].info("replication")["connected_slaves"] == 1
+
+
 async def test_a_replica_that_stops_is_left_for_the_other(make_client: ClientMaker, trio: Trio) -> None:
     trio.agent.register(broker("broker-a"), topics(1))
     async with make_client(trio.url, CONFIG) as client:
