@@ -47,6 +47,7 @@ _BY_HAND_S: Final = 1.0
 _TOPICS_OF_CLIENT: Final = 10
 _TARGET: Final = at_most(2)
 _MOST_COMMON: Final = 9
+_BEGIN_AT_ONCE: Final = 16
 _AS_USUAL: Final[Mapping[str, float]] = {}
 
 
@@ -320,11 +321,14 @@ def be_clients(
 
 async def _be_clients(url: str, count: int, kind: str, topics: Sequence[str], config: ClientConfig) -> None:
     async with AsyncExitStack() as stack:
-        clients: list[_Client] = []
-        for _ in range(count):
+        some_at_once = asyncio.Semaphore(_BEGIN_AT_ONCE)
+
+        async def begun() -> _Client:
             own = random.sample(topics, min(_TOPICS_OF_CLIENT, len(topics)))
-            made = _routes(stack, url, own, config) if kind == ROUTES else _polling(stack, url, own)
-            clients.append(await made)
+            async with some_at_once:
+                return await (_routes if kind == ROUTES else _polling)(stack, url, own, config)
+
+        clients = await asyncio.gather(*(begun() for _ in range(count)))
         while _in_touch(clients) < count:  # noqa: ASYNC110 - a client has no event for it
             await asyncio.sleep(0.05)
         say()
@@ -340,7 +344,7 @@ async def _routes(stack: AsyncExitStack, url: str, topics: Sequence[str], config
     return _Routes(client)
 
 
-async def _polling(stack: AsyncExitStack, url: str, topics: Sequence[str]) -> _Client:
+async def _polling(stack: AsyncExitStack, url: str, topics: Sequence[str], _: ClientConfig) -> _Client:
     client = _Polling(url, topics)
     stack.push_async_callback(client.aclose)
     return client

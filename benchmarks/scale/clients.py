@@ -55,7 +55,7 @@ _LEAST_PAUSE_S: Final = 0.2
 _PAUSE_S: Final = 0.0006
 """For each client, after a change: they share few cores with the server."""
 
-_READ_S: Final = 0.0015
+_READ_S: Final = 0.003
 """For each client that reads, after a half of a return."""
 
 _OPTIONS: Final = ("--maxclients", "20000")
