@@ -20,6 +20,9 @@ _MANY: Final = 2_000
 _MOST_MADE: Final = 1_000
 """Lists that are kept: anybody may ask for clusters that do not exist."""
 
+_KEPT_S: Final = 10.0
+"""A list is kept for so long: no change tells of what is put right by `rebuild`, or by hand."""
+
 _NOT_CLEARED: Final = "not set any response code"
 """What RocketMQ 5 says with every answer to GET_BROKER_MEMBER_GROUP, also when all is well."""
 
@@ -61,18 +64,22 @@ class Listings:
         return self._current.config.enable_topic_list or not of_some
 
     async def _body(self, code: int, cluster: str | None) -> bytes:
-        """Return the body that was made since the last change; one caller makes it, the others wait."""
+        """Return the body that was made since the last change, and lately; one caller makes it, all wait."""
         made = self._made.get((code, cluster))
         if made is None:
             if len(self._made) >= _MOST_MADE:
                 self._made.clear()
             made = self._made[code, cluster] = asyncio.ensure_future(self._make(code, cluster))
             made.add_done_callback(lambda done: self._keep_if_good(done, code, cluster))
+            asyncio.get_running_loop().call_later(_KEPT_S, self._drop, made, code, cluster)
         return await asyncio.shield(made)
 
     def _keep_if_good(self, made: asyncio.Future[bytes], code: int, cluster: str | None) -> None:
-        failed = made.cancelled() or made.exception() is not None
-        if failed and self._made.get((code, cluster)) is made:
+        if made.cancelled() or made.exception() is not None:
+            self._drop(made, code, cluster)
+
+    def _drop(self, made: asyncio.Future[bytes], code: int, cluster: str | None) -> None:
+        if self._made.get((code, cluster)) is made:
             del self._made[code, cluster]
 
     async def _make(self, code: int, cluster: str | None) -> bytes:

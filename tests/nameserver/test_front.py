@@ -9,7 +9,9 @@ import orjson
 import pytest
 import redis
 
+from sharedroutes.nameserver import listings
 from sharedroutes.nameserver.front import Front
+from sharedroutes.registry import RouteStore
 from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import (
     RemotingCommand,
@@ -21,6 +23,7 @@ from sharedroutes.remoting import (
     request,
 )
 from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.support import await_until
 
 KEYS = Keys("sharedroutes")
 
@@ -193,6 +196,23 @@ async def test_lists_follow_the_table(redis_url: str) -> None:
         await peer.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "orders"})
         assert await peer.route("orders") is None
         assert (await peer.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body == b'{"topicList":[]}'
+
+
+async def test_a_list_that_rebuild_puts_right_is_right_soon_although_no_change_tells_of_it(
+    redis_url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, "_KEPT_S", 0.2)
+    async with running(redis_url) as front:
+        await BrokerPeer().register(front)
+        admin.delete(KEYS.brokers)
+
+        async def is_listed() -> bool:
+            return b"broker-a" in (await Peer(front).ask(RequestCode.GET_BROKER_CLUSTER_INFO)).body
+
+        assert not await is_listed()
+        with RouteStore.from_url(redis_url) as store:
+            assert [found.mended for found in store.admin.rebuild()] == [True]
+        await await_until(is_listed, description="the broker is listed")
 
 
 async def test_a_code_that_nobody_knows_is_refused_with_the_originals_words(redis_url: str) -> None:

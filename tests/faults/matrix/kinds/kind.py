@@ -22,7 +22,7 @@ from tests.faults.victims import Program
 from tests.nameserver.running import Peer
 from tests.proxy import Whose
 
-Area: TypeAlias = Literal["processes", "follower", "network", "store", "keys", "files"]
+Area: TypeAlias = Literal["processes", "owners", "follower", "network", "store", "keys", "files"]
 """What a fault lays hands on, or relies on; two faults that are together have no area in common."""
 
 _PATIENT: Final = RegistryConfig(call_deadline_s=15.0, connect_deadline_s=15.0, actor=OPERATOR)

@@ -65,7 +65,7 @@ def cut(site: Site) -> Iterator[Effect]:
     return _suffers(site, FaultyProxy.refusing)
 
 
-@fault("network")
+@fault("network", "owners")
 def cut_owners(site: Site) -> Iterator[Effect]:
     """No agent and no front reaches the store, for longer than the leases: all brokers seem to die."""
     owners = _owners(site)
@@ -74,7 +74,7 @@ def cut_owners(site: Site) -> Iterator[Effect]:
         yield Effect("+".join(names), site.lasts(UNTIL_TOLD_S), names)
 
 
-@fault("network")
+@fault("network", "owners")
 def cut_owners_for_long(site: Site) -> Iterator[Effect]:
     """The same, until clients believe that all brokers are gone, and use none of them."""
     fleet, owners = site.fleet, _owners(site)

@@ -35,7 +35,7 @@ def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, Program, A
         site.fleet.guests.clear()
 
 
-@fault("processes")
+@fault("processes", "owners")  # a second agent reaches the store when the first are cut off from it
 def second_master(site: Site) -> Iterator[Effect]:
     """A second broker of the same name is started elsewhere, its agent twice: who has the name keeps it."""
     with _second(site) as (_, _, agent):
