@@ -39,7 +39,8 @@ class Listings:
     def __init__(self, store: AsyncRouteStore, current: Current) -> None:
         self._store = store
         self._current = current
-        self._made: dict[tuple[int, str | None], asyncio.Future[bytes]] = {}
+        self._made: dict[tuple[int, str | None], tuple[asyncio.Future[bytes], float]] = {}
+        """Each with the time of the loop until which it is kept."""
 
     def changed(self, change: Change | None) -> None:
         """Throw away what a change makes wrong; None = nobody knows what has changed."""
@@ -65,21 +66,20 @@ class Listings:
 
     async def _body(self, code: int, cluster: str | None) -> bytes:
         """Return the body that was made since the last change, and lately; one caller makes it, all wait."""
-        made = self._made.get((code, cluster))
-        if made is None:
+        now_s = asyncio.get_running_loop().time()
+        made, until_s = self._made.get((code, cluster), (None, 0.0))
+        if made is None or until_s <= now_s:
             if len(self._made) >= _MOST_MADE:
                 self._made.clear()
-            made = self._made[code, cluster] = asyncio.ensure_future(self._make(code, cluster))
+            made = asyncio.ensure_future(self._make(code, cluster))
+            self._made[code, cluster] = made, now_s + _KEPT_S
             made.add_done_callback(lambda done: self._keep_if_good(done, code, cluster))
-            asyncio.get_running_loop().call_later(_KEPT_S, self._drop, made, code, cluster)
         return await asyncio.shield(made)
 
     def _keep_if_good(self, made: asyncio.Future[bytes], code: int, cluster: str | None) -> None:
-        if made.cancelled() or made.exception() is not None:
-            self._drop(made, code, cluster)
-
-    def _drop(self, made: asyncio.Future[bytes], code: int, cluster: str | None) -> None:
-        if self._made.get((code, cluster)) is made:
+        failed = made.cancelled() or made.exception() is not None
+        known, _ = self._made.get((code, cluster), (None, 0.0))
+        if failed and known is made:
             del self._made[code, cluster]
 
     async def _make(self, code: int, cluster: str | None) -> bytes:
