@@ -289,3 +289,11 @@ def _sent(who: str, message: str, broker: str, attempt: int, error: str = "") ->
         ok=not error,
         error=error,
     )
+
+
+def calm() -> Story:
+    """Return a registry that has worked for longer than processes take to be back."""
+    story = Story()
+    story.begin()
+    story.calm(BOUNDS.back_ms + BOUNDS.lease_ms)
+    return story

@@ -23,7 +23,7 @@ from tests.faults.checker.history import (
     State,
 )
 from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of, calm
 
 BROKER = BROKERS[0]
 STANDBY = "agent-broker-a-first"
@@ -33,14 +33,6 @@ def reasons(story: Story, rule: str, text: str, *more: Event) -> list[str]:
     """Return what is wrong after a story with more events."""
     events = sorted([*story.events, *more], key=attrgetter("at_us"))
     return [of.reason for of in check(events).verdicts[rule].violations if text in of.reason]
-
-
-def calm() -> Story:
-    """Return a registry that has worked for longer than processes take to be back."""
-    story = Story()
-    story.begin()
-    story.calm(BOUNDS.back_ms + BOUNDS.lease_ms)
-    return story
 
 
 def down(story: Story, reason: str) -> Change:

@@ -10,17 +10,9 @@ from msgspec.structs import replace
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import Change, Event, Expected, Fault, Lease, Lost, Record, Sent, Started
 from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, calm
 
 BROKER = BROKERS[0]
-
-
-def calm() -> Story:
-    """Return a registry that has worked for longer than processes take to be back."""
-    story = Story()
-    story.begin()
-    story.calm(BOUNDS.back_ms + BOUNDS.lease_ms)
-    return story
 
 
 def fault(name: str, begin_us: int, end_us: int, *disturbs: str) -> list[Event]:

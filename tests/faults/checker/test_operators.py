@@ -12,19 +12,11 @@ from sharedroutes.registry import ChangeKind
 from tests.faults.checker.endings import HELD_MS, WATCH_MS
 from tests.faults.checker.history import LISTED, OPERATOR, STORE, Event, Expected, Fault, Lease, Record, Route
 from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, Story, address_of
+from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, Story, address_of, calm
 
 BROKER: Final = BROKERS[0]
 AGENT: Final = f"agent-{BROKER}-first"
 FRONT: Final = "front-1"
-
-
-def calm() -> Story:
-    """Return a registry that has worked for longer than processes take to be back."""
-    story = Story()
-    story.begin()
-    story.calm(BOUNDS.back_ms + BOUNDS.lease_ms)
-    return story
 
 
 def reasons(story: Story, rule: str, text: str, *more: Event) -> list[str]:
