@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -35,6 +37,7 @@ from tests.faults.checker.history import (
     TableContent,
     Usage,
 )
+from tests.faults.checker.report import check
 
 BOUNDS: Final = Bounds(
     lease_ms=3_000,
@@ -297,3 +300,9 @@ def calm() -> Story:
     story.begin()
     story.calm(BOUNDS.back_ms + BOUNDS.lease_ms)
     return story
+
+
+def reasons(events: Iterable[Event], rule: str, text: str = "") -> list[str]:
+    """Return what is wrong in a history by one rule, of what has a text in it."""
+    found = check(sorted(events, key=attrgetter("at_us"))).verdicts[rule].violations
+    return [violation.reason for violation in found if text in violation.reason]

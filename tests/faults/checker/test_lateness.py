@@ -27,7 +27,7 @@ from tests.faults.checker.history import (
 )
 from tests.faults.checker.lateness import Lateness
 from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of, reasons
 from tests.faults.checker.test_rules import ALL_STEPS, told
 
 WHO: Final = CLIENTS[0]
@@ -100,10 +100,9 @@ def timed_out(at_us: int, attempt: int = 1) -> Sent:
     )
 
 
-def reasons(works: Story, *more: Event) -> list[str]:
+def about_messages(works: Story, *more: Event) -> list[str]:
     """Return what is wrong about messages."""
-    events = sorted([*works.events, *more], key=attrgetter("at_us"))
-    return [violation.reason for violation in check(events).verdicts["e"].violations]
+    return reasons([*works.events, *more], "e")
 
 
 FAILED: Final = f"1 first attempts of {WHO} failed after the start; 0 are allowed"
@@ -114,17 +113,17 @@ def test_an_attempt_that_the_machine_gave_no_time_says_nothing(process: str) -> 
     works = story()
     at_ms = works.now_ms
     sent = timed_out(1_000 * at_ms)
-    assert reasons(works, sent) == [FAILED]
-    assert reasons(works, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2, process)) == []
-    assert reasons(works, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2 - 1, process)) == [FAILED]
-    assert reasons(works, sent, late(at_ms - 100, BOUNDS.attempt_ms, "somebody else")) == [FAILED]
-    assert reasons(works, sent, late(at_ms - 5_000, BOUNDS.attempt_ms, process)) == [FAILED]
+    assert about_messages(works, sent) == [FAILED]
+    assert about_messages(works, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2, process)) == []
+    assert about_messages(works, sent, late(at_ms - 100, BOUNDS.attempt_ms // 2 - 1, process)) == [FAILED]
+    assert about_messages(works, sent, late(at_ms - 100, BOUNDS.attempt_ms, "somebody else")) == [FAILED]
+    assert about_messages(works, sent, late(at_ms - 5_000, BOUNDS.attempt_ms, process)) == [FAILED]
 
 
 def test_an_attempt_that_was_refused_had_the_time_that_it_needed() -> None:
     works = story()
     refused = replace(timed_out(1_000 * works.now_ms), began_us=1_000 * works.now_ms - 5_000)
-    assert reasons(works, refused, late(works.now_ms, 50, BROKER)) == [FAILED]
+    assert about_messages(works, refused, late(works.now_ms, 50, BROKER)) == [FAILED]
 
 
 def test_a_message_is_not_lost_by_attempts_that_had_no_time() -> None:
@@ -132,8 +131,8 @@ def test_a_message_is_not_lost_by_attempts_that_had_no_time() -> None:
     at_us = 1_000 * works.now_ms
     lost = Lost(at_us=at_us, who=WHO, message="late", topic=TOPIC, error="AttemptsFailed()")
     last = timed_out(at_us, attempt=3)
-    assert reasons(works, last, lost) == [f"{WHO} lost late: AttemptsFailed()"]
-    assert reasons(works, last, lost, late(works.now_ms, BOUNDS.attempt_ms, BROKER)) == []
+    assert about_messages(works, last, lost) == [f"{WHO} lost late: AttemptsFailed()"]
+    assert about_messages(works, last, lost, late(works.now_ms, BOUNDS.attempt_ms, BROKER)) == []
 
 
 def test_an_attempt_that_is_under_way_when_a_fault_begins_fails_by_it() -> None:
@@ -141,8 +140,10 @@ def test_an_attempt_that_is_under_way_when_a_fault_begins_fails_by_it() -> None:
     at_us = 1_000 * works.now_ms
     begin = Fault(at_us=at_us - 1, who="scheduler", name="kill-broker", target=BROKER, phase="begin")
     end = replace(begin, at_us=at_us + 1, phase="end")
-    assert reasons(works, replace(timed_out(at_us), began_us=at_us - 10_000), begin, end) == []
-    assert reasons(works, replace(timed_out(at_us - 2), began_us=at_us - 10_000), begin, end) == [FAILED]
+    assert about_messages(works, replace(timed_out(at_us), began_us=at_us - 10_000), begin, end) == []
+    assert about_messages(works, replace(timed_out(at_us - 2), began_us=at_us - 10_000), begin, end) == [
+        FAILED
+    ]
 
 
 def test_nothing_is_promised_before_everything_works() -> None:
@@ -150,8 +151,8 @@ def test_nothing_is_promised_before_everything_works() -> None:
     works_us = next(event.at_us for event in works.events if isinstance(event, Expected))
     first = next(event.at_us for event in works.events if not isinstance(event, Run))
     early = replace(timed_out(works_us + 1), began_us=first)
-    assert reasons(works, early) == []
-    assert FAILED in reasons(works, replace(early, began_us=works_us))
+    assert about_messages(works, early) == []
+    assert FAILED in about_messages(works, replace(early, began_us=works_us))
 
 
 OF_TIME: Final = {
@@ -199,7 +200,9 @@ def test_who_finds_no_route_may_not_know_yet_that_somebody_is_back(back_ms: int,
         for at_us in (lives.at_us, lost.at_us)
     ]
     gone = [Lease(at_us=lives.at_us - 1, who="auditor", broker=name, id=0) for name in BROKERS]
-    found = reasons(works, *gone, lives, *looks, lost)
+    found = about_messages(works, *gone, lives, *looks, lost)
     assert len([reason for reason in found if "lost none" in reason]) == wrong
     late_ms = Late(at_us=lost.at_us - 1, who="driver", late_ms=500, process=WHO)
-    assert not any("lost none" in reason for reason in reasons(works, *gone, lives, *looks, lost, late_ms))
+    assert not any(
+        "lost none" in reason for reason in about_messages(works, *gone, lives, *looks, lost, late_ms)
+    )

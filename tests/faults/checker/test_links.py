@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import pytest
 from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import Change, Event, Expected, Fault, Lease, Lost, Record, Sent, Started
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, calm
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, calm, reasons
 
 BROKER = BROKERS[0]
 
@@ -19,12 +16,6 @@ def fault(name: str, begin_us: int, end_us: int, *disturbs: str) -> list[Event]:
     """Return begin and end of a fault."""
     begin = Fault(at_us=begin_us, who="scheduler", name=name, target=name, phase="begin", disturbs=disturbs)
     return [begin, replace(begin, at_us=end_us, phase="end")]
-
-
-def reasons(events: list[Event], rule: str, text: str) -> list[str]:
-    """Return what is wrong by a rule."""
-    found = check(sorted(events, key=attrgetter("at_us"))).verdicts[rule].violations
-    return [violation.reason for violation in found if text in violation.reason]
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("link-cut", 1), ("pause-client", 0)])

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import Fault, Record, Route
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of, reasons
 
 BROKER: str = BROKERS[0]
 
@@ -27,8 +26,7 @@ def late(after_ms: int, fault: str) -> list[str]:
         known = 8 if story.now_ms - begin_ms > BOUNDS.arrival_ms // 3 + after_ms else 4
         story.tell(replace(fresh, queues=((BROKER, queues),)))
         story.tell(Route(who=CLIENTS[0], topic=TOPIC, queues=((BROKER, known),)))
-    found = check(story.events).verdicts["d"].violations
-    return [violation.reason for violation in found if "as it was" in violation.reason]
+    return reasons(story.events, "d", "as it was")
 
 
 @pytest.mark.parametrize(
@@ -51,5 +49,4 @@ def test_an_owner_whose_lease_goes_on_comes_once(epoch: int, wrong: int) -> None
     epoch += story.epoch(BROKER)
     story.change(Record(kind=ChangeKind.UP, broker=BROKER, epoch=epoch, address=address_of(BROKER)))
     story.calm()
-    found = check(story.events).verdicts["g"].violations
-    assert sum("has come twice" in violation.reason for violation in found) == wrong
+    assert len(reasons(story.events, "g", "has come twice")) == wrong

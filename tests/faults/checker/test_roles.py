@@ -6,17 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.faults.checker.history import Lease, Replica, Route, Sent
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BROKERS, CLIENTS, TOPIC, Story, address_of
+from tests.faults.checker.story import BROKERS, CLIENTS, TOPIC, Story, address_of, reasons
 
 BROKER: str = BROKERS[0]
 MASTER = Replica(BROKER, 0, address_of(BROKER))
 SLAVE = Replica(BROKER, 1, "127.0.0.1:1")
-
-
-def violations(story: Story) -> list[str]:
-    """Return what is wrong about who is used."""
-    return [violation.reason for violation in check(story.events).verdicts["a"].violations]
 
 
 def begun() -> Story:
@@ -42,7 +36,7 @@ def test_a_lookup_finds_a_master_or_who_stands_in_and_each_address_once(
 ) -> None:
     story = begun()
     story.tell(Route(who="auditor", topic=TOPIC, brokers=brokers, fresh=True))
-    assert violations(story) == wrong
+    assert reasons(story.events, "a") == wrong
 
 
 def test_nobody_sends_to_a_slave_before_it_is_the_master() -> None:
@@ -51,10 +45,10 @@ def test_nobody_sends_to_a_slave_before_it_is_the_master() -> None:
         who=CLIENTS[0], message="m", topic=TOPIC, broker=BROKER, address=SLAVE.address, attempt=1, ok=False
     )
     story.tell(sent)
-    assert violations(story) == [f"{CLIENTS[0]} sends to {SLAVE.address}, which is a slave"]
+    assert reasons(story.events, "a") == [f"{CLIENTS[0]} sends to {SLAVE.address}, which is a slave"]
     story = begun()
     gone = Lease(who="auditor", broker=BROKER, id=1)
     story.tell(gone)
     story.tell(replace(gone, id=0, epoch=2, address=SLAVE.address, left_ms=900))
     story.tell(sent)
-    assert violations(story) == []
+    assert reasons(story.events, "a") == []

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.faults.checker.history import Event, Lease, Replica, Route, Saved, Started
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, reasons
 
 WHO = CLIENTS[0]
 
@@ -30,8 +29,7 @@ def outdated(
     ]
     if answers:
         events.insert(-1, Lease(at_us=events[-1].at_us, who="auditor", broker=BROKERS[0], id=0))
-    found = check([*story.events, *events]).verdicts["f"].violations
-    return [violation.reason for violation in found]
+    return reasons([*story.events, *events], "f")
 
 
 def test_what_was_dropped_long_before_is_not_in_the_snapshot() -> None:
@@ -56,7 +54,6 @@ def test_a_snapshot_that_cannot_be_read_is_none() -> None:
     story.begin()
     saved = Saved(at_us=1_000 * story.now_ms, who="driver", client=WHO)
     broken = replace(saved, at_us=saved.at_us + 1, problem="it is no snapshot")
-    found = check([*story.events, saved, broken]).verdicts["f"].violations
-    assert [violation.reason for violation in found] == [
+    assert reasons([*story.events, saved, broken], "f") == [
         f"nobody can begin with the snapshot of {WHO}: it is no snapshot"
     ]

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import STORE, Fault, Record
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BROKERS, TOPIC, Story
+from tests.faults.checker.story import BROKERS, TOPIC, Story, reasons
 
 BROKER = BROKERS[0]
 
@@ -32,18 +31,17 @@ def lose(story: Story, phase: str, name: str = "flushall") -> None:
     story.tell(replace(fault, phase=phase))
 
 
-def reasons(story: Story, text: str) -> list[str]:
-    """Return what is wrong about tables."""
+def after(story: Story, text: str) -> list[str]:
+    """Return what is wrong about tables, a while later."""
     story.calm()
-    found = check(story.events).verdicts["f"].violations
-    return [violation.reason for violation in found if text in violation.reason]
+    return reasons(story.events, "f", text)
 
 
 @pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 1), ("extra", 0)])
 def test_a_topic_that_its_broker_has_stays_in_its_table(topic: str, wrong: int) -> None:
     story = begun()
     change(story, ChangeKind.TOPICS, removed=(topic,))
-    assert len(reasons(story, "taken out")) == wrong
+    assert len(after(story, "taken out")) == wrong
 
 
 @pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 1), ("extra", 0)])
@@ -51,13 +49,13 @@ def test_who_is_told_to_live_has_its_topics(topic: str, wrong: int) -> None:
     story = begun()
     story.own(BROKER)
     change(story, ChangeKind.TOPICS, added=(topic,))
-    assert len(reasons(story, "told to live")) == wrong
+    assert len(after(story, "told to live")) == wrong
 
 
 def test_topics_that_come_first_are_there_in_time() -> None:
     story = begun()
     story.own(BROKER, topics=(TOPIC,))
-    assert reasons(story, "told to live") == []
+    assert after(story, "told to live") == []
 
 
 def test_what_an_operator_deletes_comes_back_later() -> None:
@@ -65,7 +63,7 @@ def test_what_an_operator_deletes_comes_back_later() -> None:
     story.own(BROKER)
     change(story, ChangeKind.DELETED, removed=(TOPIC,), brokers=(BROKER,), by="operator")
     change(story, ChangeKind.TOPICS, added=(TOPIC,))
-    assert reasons(story, "told to live") == []
+    assert after(story, "told to live") == []
 
 
 @pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 0), ("extra", 1)])
@@ -73,7 +71,7 @@ def test_what_no_broker_is_to_have_stays_deleted(topic: str, wrong: int) -> None
     story = begun()
     change(story, ChangeKind.DELETED, removed=(topic,), brokers=(BROKER,), by="operator")
     change(story, ChangeKind.TOPICS, added=(topic,))
-    assert len(reasons(story, "deleted for good")) == wrong
+    assert len(after(story, "deleted for good")) == wrong
 
 
 @pytest.mark.parametrize("name", ["flushall", "delete-listing", "corrupt-listing"])
@@ -89,7 +87,7 @@ def test_what_the_store_loses_later_is_written_again(name: str, *, lost_first: b
     change(story, ChangeKind.TOPICS, added=(TOPIC,))
     lose(story, "end", name)
     is_wrong = lost_first and name == "flushall"  # who comes back to an empty store brings all that it had
-    assert len(reasons(story, "told to live")) == is_wrong
+    assert len(after(story, "told to live")) == is_wrong
 
 
 def test_who_was_out_when_the_store_lost_its_table_may_say_later_what_it_has() -> None:
@@ -99,4 +97,4 @@ def test_who_was_out_when_the_store_lost_its_table_may_say_later_what_it_has() -
     lose(story, "end")
     story.own(BROKER)
     change(story, ChangeKind.TOPICS, added=(TOPIC,))
-    assert reasons(story, "told to live") == []
+    assert after(story, "told to live") == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from random import Random
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import Change, Event, Lease, Record, State
 from tests.faults.checker.late_alterations import taken_back
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BROKERS, Story
+from tests.faults.checker.story import BROKERS, Story, reasons
+
+TOOK = "took the live lease"
 
 
 def taken() -> tuple[list[Event], State]:
@@ -31,19 +31,13 @@ def taken() -> tuple[list[Event], State]:
     return events, owner
 
 
-def reasons(events: list[Event]) -> list[str]:
-    """Return what is wrong about who took which lease."""
-    found = check(sorted(events, key=attrgetter("at_us"))).verdicts["g"].violations
-    return [violation.reason for violation in found if "took the live lease" in violation.reason]
-
-
 @pytest.mark.parametrize("later_us", [-1, 1_000])
 def test_a_lease_that_its_owner_gave_up_is_free_also_if_that_is_seen_after_it_was_taken(
     later_us: int,
 ) -> None:
     events, owner = taken()
-    assert reasons(events)
+    assert reasons(events, "g", TOOK)
     record = Record(kind=ChangeKind.DOWN, broker=owner.broker, epoch=(owner.epoch or 0) - 1, reason="closed")
     looks = [look for look in events if isinstance(look, Lease) and look.epoch == owner.epoch]
     down = Change(at_us=looks[0].at_us + later_us, who="auditor", id="9-9", record=record)
-    assert reasons([*events, down]) == []
+    assert reasons([*events, down], "g", TOOK) == []

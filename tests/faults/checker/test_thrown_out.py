@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import pytest
 from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.endings import DRAINED
 from tests.faults.checker.history import OPERATOR, STORE, Event, Fault, Log, Record
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, Story, address_of
+from tests.faults.checker.story import BOUNDS, BROKERS, Story, address_of, reasons
 
 BROKER = BROKERS[0]
 AGENT = f"agent-{BROKER}-first"
-
-
-def violations(events: list[Event], rule: str, text: str) -> list[str]:
-    """Return what a rule says is wrong, of what has a text in it."""
-    found = check(sorted(events, key=attrgetter("at_us"))).verdicts[rule].violations
-    return [violation.reason for violation in found if text in violation.reason]
 
 
 def around(story: Story, who: str, name: str = "pause-x") -> list[Event]:
@@ -37,7 +28,7 @@ def test_who_lives_is_not_registered_elsewhere(address: str, wrong: int) -> None
     story.calm()
     up = Record(kind=ChangeKind.UP, broker=BROKER, epoch=story.now_ms, address=address)
     story.change(up)
-    assert len(violations(story.events, "g", "was registered at")) == wrong
+    assert len(reasons(story.events, "g", "was registered at")) == wrong
 
 
 @pytest.mark.parametrize(("who", "wrong"), [(BROKER, 0), (AGENT, 0), (STORE, 0), ("somebody else", 1)])
@@ -47,7 +38,7 @@ def test_who_stands_still_may_be_replaced(who: str, wrong: int) -> None:
     story.calm()
     fault = around(story, who)
     story.change(Record(kind=ChangeKind.UP, broker=BROKER, epoch=story.now_ms, address="127.0.0.1:1"))
-    assert len(violations([*story.events, *fault], "g", "was registered at")) == wrong
+    assert len(reasons([*story.events, *fault], "g", "was registered at")) == wrong
 
 
 def drained(by: str, *, lifts: bool) -> Story:
@@ -68,7 +59,7 @@ def drained(by: str, *, lifts: bool) -> Story:
 def test_an_agent_gives_back_what_it_took_for_a_drain(by: str, wrong: int, *, lifts: bool) -> None:
     story = drained(by, lifts=lifts)
     story.calm()
-    assert len(violations(story.events, "g", "keeps its write permission")) == wrong
+    assert len(reasons(story.events, "g", "keeps its write permission")) == wrong
 
 
 @pytest.mark.parametrize(("who", "wrong"), [(AGENT, 0), (STORE, 0), ("somebody else", 1)])
@@ -76,7 +67,7 @@ def test_an_agent_that_is_kept_from_it_gives_nothing_back(who: str, wrong: int) 
     story = drained("agent", lifts=False)
     fault = around(story, who)
     story.calm()
-    assert len(violations([*story.events, *fault], "g", "keeps its write permission")) == wrong
+    assert len(reasons([*story.events, *fault], "g", "keeps its write permission")) == wrong
 
 
 @pytest.mark.parametrize(("after_ms", "wrong"), [(-10, 1), (2, 0), (BOUNDS.back_ms, 1)])
@@ -88,5 +79,5 @@ def test_whoever_sweeps_says_that_the_clock_of_the_store_jumped(after_ms: int, w
     text = "the clock of the store's server jumped by +3600.0 s"
     log = Log(at_us=at_us, who="driver", process="agent", level="ERROR", text=text)
     story.calm()
-    assert len(violations([*story.events, *jump, log], "j", "nobody says")) == wrong
-    assert len(violations([*story.events, *jump, log], "j", "logged at ERROR")) == (after_ms < 0)
+    assert len(reasons([*story.events, *jump, log], "j", "nobody says")) == wrong
+    assert len(reasons([*story.events, *jump, log], "j", "logged at ERROR")) == (after_ms < 0)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import pytest
 from msgspec.structs import replace
 
 from tests.faults.checker.history import STORE, Fault, Late, Written
-from tests.faults.checker.report import check
-from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, Story
+from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, Story, reasons
 
 FRONT = "front-1"
 
 
-def reasons(found: int | None, *more: Fault | Late, written_ms: int = 10) -> list[str]:
+def written(found: int | None, *more: Fault | Late, written_ms: int = 10) -> list[str]:
     """Return what is wrong when a route has so many queues after a change to eight."""
     story = Story()
     story.begin()
@@ -31,25 +28,24 @@ def reasons(found: int | None, *more: Fault | Late, written_ms: int = 10) -> lis
     )
     around = [replace(event, at_us=at_us + event.at_us) for event in more]
     story.calm()
-    report = check(sorted([*story.events, asked, *around], key=attrgetter("at_us")))
-    return [of.reason for of in report.verdicts["d"].violations if FRONT in of.reason]
+    return reasons([*story.events, asked, *around], "d", FRONT)
 
 
 @pytest.mark.parametrize(("found", "wrong"), [(8, 0), (4, 1), (None, 1)])
 def test_what_a_front_has_answered_it_says_itself(found: int | None, wrong: int) -> None:
-    assert len(reasons(found)) == wrong
+    assert len(written(found)) == wrong
 
 
 @pytest.mark.parametrize("who", [FRONT, BROKERS[2], STORE])
 def test_a_fault_may_come_between_that_concerns_the_front_its_broker_or_the_store(who: str) -> None:
     begin = Fault(at_us=-1, who="scheduler", name="pause-x", target=who, phase="begin", disturbs=(who,))
     end = replace(begin, at_us=1, phase="end")
-    assert reasons(4, begin, end) == []
+    assert written(4, begin, end) == []
     other = ("somebody else",)
-    assert len(reasons(4, replace(begin, disturbs=other), replace(end, disturbs=other))) == 1
+    assert len(written(4, replace(begin, disturbs=other), replace(end, disturbs=other))) == 1
 
 
 def test_nobody_waits_for_a_feed_that_the_machine_holds_up() -> None:
     late_ms = BOUNDS.arrival_ms
-    assert len(reasons(4, Late(at_us=-1, who="driver", late_ms=late_ms, process="x"), written_ms=3_000)) == 1
-    assert reasons(4, Late(at_us=-1, who="driver", late_ms=late_ms, process=FRONT), written_ms=3_000) == []
+    assert len(written(4, Late(at_us=-1, who="driver", late_ms=late_ms, process="x"), written_ms=3_000)) == 1
+    assert written(4, Late(at_us=-1, who="driver", late_ms=late_ms, process=FRONT), written_ms=3_000) == []
