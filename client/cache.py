@@ -203,12 +203,17 @@ class RouteCache:
         self.answered.clear()
         self._ask_for_missing = True
 
-    def lose(self, now: float) -> None:
-        """The feed lost its place: hold on to what is known, and read everything again, with jitter."""
+    def lose(self, now: float, told: Iterable[Change] = ()) -> set[str]:
+        """The feed lost its place: hold on to what is known, and read everything again, with jitter.
+
+        `told`: what it has told since. Brokers that came back as they were are looked at when all is: all
+        clients would look at once at a store that was emptied. Return the topics whose route changed.
+        """
         if self.table.alive:
             self.losses.changes_lost(now)
         self._unread_groups = {*self.table.groups}
         self.refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
+        return self.take([change for change in told if not self._comes_back(change)])
 
     def doubt(self, now: float) -> None:
         """A change could not be read: it may concern anything, so read everything again soon, with jitter."""
@@ -305,6 +310,13 @@ class RouteCache:
             if new != old:
                 changed.add(name)
         return changed
+
+    def _comes_back(self, change: Change) -> bool:
+        """Whether a broker came to where it is known to be, or only has topics more."""
+        if change.kind is ChangeKind.UP:
+            broker = self.table.alive.get(change.broker_name)
+            return broker is not None and broker.broker_addrs.get(change.broker_id) == change.address
+        return change.kind is ChangeKind.TOPICS and not (change.changed or change.removed)
 
     def _worth_a_second_look(self, lost: Collection[str], vanished: Collection[str], number: int) -> set[str]:
         """Return lost brokers without which a topic has no route, if only this answer says they are lost."""

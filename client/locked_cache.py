@@ -150,8 +150,7 @@ class LockedCache:
 
         Who withdrew meanwhile is not held back as something that the store may have lost.
         """
-        self.cache.lose(now)
-        self._changed(self.cache.take(changes))
+        self._changed(self.cache.lose(now, changes))
         self._missed()
 
     def doubt(self, now: float) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from sharedroutes.client.cache import Request, RouteCache
+from sharedroutes.registry import MASTER_ID
 from tests.client.caches import CONFIG, HOLD_S, REFRESH_S, SETTLED, TAIL_S, Rig
 from tests.client.fake_table import FakeTable
 
@@ -38,6 +40,19 @@ def test_what_is_held_back_is_told_until_it_is_confirmed(rig: Rig) -> None:
     rig.look(SETTLED + 0.6 + TAIL_S)
     assert rig.held == set()
     assert rig.route("t") == rig.table.route("t")
+
+
+def test_who_came_back_to_an_emptied_store_is_read_when_all_is_and_who_moved_at_once(rig: Rig) -> None:
+    rig.learn(["a", "b"])
+    known = rig.brokers_of("t")
+    rig.table.lose_everything()
+    topics, moved = rig.table.register("a", "t")
+    back = replace(moved, address=known["a"][MASTER_ID])
+    assert rig.cache.lose(SETTLED, [topics, back]) == set()
+    look = rig.due(SETTLED)
+    assert (look.topics, look.anew) == ((), ())
+    rig.cache.lose(SETTLED, [topics, moved])
+    assert rig.due(SETTLED).anew == ("a",)
 
 
 def test_an_overtaken_answer_does_not_say_that_nothing_is_held_back(rig: Rig) -> None:
