@@ -95,16 +95,18 @@ def _run(chosen: Mapping[str, Benchmark], json_file: TextIO | None, *, quick: bo
     outcomes: dict[str, tuple[str, Outcome]] = {}
     machine, begin = this_machine(), load_now()
     click.echo(f"{machine}; load {begin:.1f}\n")
-    for name, benchmark in chosen.items():
-        began_s = time.monotonic()
-        outcome = benchmark.quick() if quick else benchmark.full()
-        outcomes[name] = (benchmark.question, outcome)
-        click.echo(render(name, benchmark.question, outcome))
-        click.echo(f"took {time.monotonic() - began_s:.0f} s\n")
-    end = load_now()
-    click.echo(f"load at the end: {end:.1f}")
-    if json_file is not None:
-        json_file.write(to_json(machine, outcomes, load=(begin, end), quick=quick))
+    try:
+        for name, benchmark in chosen.items():
+            began_s = time.monotonic()
+            outcome = benchmark.quick() if quick else benchmark.full()
+            outcomes[name] = (benchmark.question, outcome)
+            click.echo(render(name, benchmark.question, outcome))
+            click.echo(f"took {time.monotonic() - began_s:.0f} s\n")
+    finally:  # an hour of figures is not lost by the one benchmark that fails
+        end = load_now()
+        click.echo(f"load at the end: {end:.1f}")
+        if json_file is not None:
+            json_file.write(to_json(machine, outcomes, load=(begin, end), quick=quick))
     return [outcome for _, outcome in outcomes.values()]
 
 

@@ -110,6 +110,16 @@ def test_the_json_file_holds_what_was_run(tmp_path: Path) -> None:
     assert [benchmark["name"] for benchmark in document["benchmarks"]] == list(BENCHMARKS)
 
 
+def test_what_was_measured_is_kept_when_a_later_benchmark_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "figures.json"
+    monkeypatch.setitem(BENCHMARKS, "register", Benchmark("?", refuse, refuse))
+    assert run("lookup", "register", "--out", str(path)).exit_code == 1
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert [benchmark["name"] for benchmark in document["benchmarks"]] == ["lookup"]
+
+
 def test_a_json_file_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     result = run("--json", str(tmp_path / "absent" / "figures.json"))
     assert result.exit_code == 2

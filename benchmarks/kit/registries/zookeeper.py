@@ -34,8 +34,11 @@ maxClientCnxns=0
 dataDir={folder}/data
 clientPortAddress=127.0.0.1
 clientPort={port}
+clientPortListenBacklog=4096
 admin.enableServer=false
 """
+"""A thousand clients come at once: beyond the usual backlog of 50 they would wait, and be thrown out."""
+
 _START_S: Final = 20.0
 
 
