@@ -138,7 +138,7 @@ def _checks(found: Prices) -> Iterator[tuple[str, ...]]:
     for name, (what, memory) in _ROWS.items():
         costs_of = (_cost(found, what, memory, part) for part in _PARTS)
         checks = [cost.checks if cost else () for cost in costs_of]
-        sizes = (f"{check.at:,}" for check in checks[_PARTS.index(CPU)])
+        sizes = (f"{check.at:,}" for check in next(filter(None, checks), ()))
         errors = ((f"{check.error * 100:+.1f} %" for check in of) for of in checks)
         if what != clients.PRIMARY:  # which has nothing to predict
             yield name, *(", ".join(cell) for cell in (sizes, *errors))

@@ -61,15 +61,18 @@ class Prices:
     @classmethod
     def complete(cls, of: Mapping[tuple[str, str], Cost]) -> Self | None:
         """Return the prices; None if something was not measured."""
-        told = (clients.IDLE, clients.CHANGE, clients.BACK)
+        told = (clients.IDLE, clients.CHANGE)
         written = (replicas.PULSES, replicas.CHANGE, replicas.BACK, replicas.HEARTBEAT, replicas.APPLIED)
         others = (clients.SILENT, brokers.IDLE, topics.REGISTERED)
         memory = (clients.SERVER, at_replica(clients.SERVER), brokers.SERVER, topics.SERVER)
         needed = (
             *((what, CPU) for what in (*told, *map(at_replica, told), *written, *others)),
+            *((what, COMMANDS) for what in (clients.SILENT, clients.BACK, at_replica(clients.BACK))),
             *((what, MEMORY) for what in memory),
         )
-        return cls(of) if all(key in of for key in needed) else None
+        if not all(key in of for key in needed):
+            return None
+        return cls({**of, **{(name(clients.BACK), CPU): _return_cpu(of, name) for name in (str, at_replica)}})
 
     def line(self, what: str, part: str) -> Line:
         """Return what something costs; a heartbeat without replicas is among the costs of its broker."""
@@ -142,6 +145,17 @@ class Prices:
     def told_within_s(self, count: int) -> float:
         """Return when the last of so many clients of one server is sent a change."""
         return self.line(clients.CHANGE, CPU).at(count) / MS
+
+
+def _return_cpu(of: Mapping[tuple[str, str], Cost], name: Callable[[str], str]) -> Cost:
+    """Return what the return of a broker takes: it is told twice, as a change is, and read of.
+
+    A command of theirs costs what those of clients cost that hear no pulses, and do nothing but read.
+    """
+    told, read = of[name(clients.CHANGE), CPU].line, of[name(clients.BACK), COMMANDS].line
+    command_ms = of[clients.SILENT, CPU].line.each / of[clients.SILENT, COMMANDS].line.each
+    line = Line(*(2 * of_told + command_ms * of_read for of_told, of_read in zip(told, read, strict=True)))
+    return Cost(line, ())
 
 
 def heartbeats_s(of: Deployment) -> float:

@@ -28,15 +28,16 @@ EACH: Mapping[tuple[str, str, str], float] = {
     (clients.IDLE, COMMANDS, clients.OF): 0.3,
     (clients.IDLE, SENT, clients.OF): 200.0,
     (clients.SILENT, CPU, clients.OF): 0.05,
+    (clients.SILENT, COMMANDS, clients.OF): 2.5,
     (clients.CHANGE, CPU, clients.OF): 0.005,
     (clients.CHANGE, SENT, clients.OF): 250.0,
-    (clients.BACK, CPU, clients.OF): 0.08,
+    (clients.BACK, COMMANDS, clients.OF): 4.0,
     (clients.BACK, SENT, clients.OF): 900.0,
     (clients.SERVER, MEMORY, clients.OF): 0.02,
     (clients.SERVER, CONNECTIONS, clients.OF): 2.0,
     (at_replica(clients.IDLE), CPU, clients.OF): 0.02,
     (at_replica(clients.CHANGE), CPU, clients.OF): 0.005,
-    (at_replica(clients.BACK), CPU, clients.OF): 0.1,
+    (at_replica(clients.BACK), COMMANDS, clients.OF): 5.0,
     (at_replica(clients.SERVER), MEMORY, clients.OF): 0.02,
     (replicas.PULSES, CPU, replicas.OF): 0.1,
     (replicas.PULSES, SENT, replicas.OF): 500.0,
@@ -99,6 +100,11 @@ def test_figures_are_read_back_as_the_lines_that_they_were_made_of() -> None:
     assert {key: cost.line.each for key, cost in found.items()} == {
         (what, part): pytest.approx(each) for (what, part, _), each in EACH.items()
     }
+
+
+def test_a_return_is_told_twice_and_its_commands_cost_what_they_do_without_pulses(prices: Prices) -> None:
+    assert prices.line(clients.BACK, CPU).each == pytest.approx(2 * 0.005 + 4.0 * 0.05 / 2.5)
+    assert prices.line(at_replica(clients.BACK), CPU).each == pytest.approx(2 * 0.005 + 5.0 * 0.05 / 2.5)
 
 
 def test_without_one_of_the_parts_there_is_no_page() -> None:
@@ -185,7 +191,6 @@ def test_real_clients_brokers_and_topics_cost_something() -> None:
         idle_s=1.5,
         silent_s=1.5,
         changes=2,
-        returns=1,
         return_s=0.3,
     )
     few = brokers.Size(
@@ -197,7 +202,7 @@ def test_real_clients_brokers_and_topics_cost_something() -> None:
         rounds=1,
         round_s=1.0,
     )
-    fed = replicas.Size(counts=(0, 1, 2, 3), heartbeats=(20, 40, 60, 80), rounds=1, idle_s=1.0, writes=20)
+    fed = replicas.Size(counts=(1, 2, 3, 4), heartbeats=(20, 40, 60, 80), rounds=1, idle_s=1.0, writes=20)
     outcomes = [
         clients.run(small),
         replicas.run(fed),
