@@ -11,7 +11,7 @@ from ..kit.command import number
 from ..scale import brokers, clients, replicas, topics
 from ..scale.capacity import BUDGET, MS, Deployment, Prices, heartbeats_s
 from ..scale.clients import at_replica
-from ..scale.costs import COMMANDS, CONNECTIONS, CPU, MEMORY, RECEIVED, SENT, Cost, costs
+from ..scale.costs import COMMANDS, CONNECTIONS, CPU, MEMORY, RECEIVED, SENT, Check, Cost, costs
 from .runs import Run, benchmarks_of
 from .templates import TEMPLATES
 
@@ -93,6 +93,7 @@ def text(runs: Sequence[Run], found: Prices) -> str:
         units=[*_unit_costs(found)],
         checks=[*_checks(found)],
         own=_own(found),
+        crowded=_crowded(found),
         large=LARGE,
         parts=[*_parts(found)],
         connections=f"{found.line(clients.SERVER, CONNECTIONS).each:.2g}",
@@ -149,6 +150,12 @@ def _own(found: Prices) -> str:
     if memory is None or cpu is None:
         return ""
     return f"{_bytes(memory.line.each * 1e6)} and {number(cpu.line.each)} ms of CPU a second"
+
+
+def _crowded(found: Prices) -> Check | None:
+    """Return what the most clients took themselves, if that was more than one of the cores."""
+    cost = found.of.get((clients.OWN, CPU))
+    return cost.checks[-1] if cost and cost.checks[-1].measured > MS else None
 
 
 def _parts(found: Prices) -> Iterator[tuple[str, ...]]:

@@ -35,6 +35,7 @@ EACH: Mapping[tuple[str, str, str], float] = {
     (clients.BACK, SENT, clients.OF): 900.0,
     (clients.SERVER, MEMORY, clients.OF): 0.02,
     (clients.SERVER, CONNECTIONS, clients.OF): 2.0,
+    (clients.OWN, CPU, clients.OF): 1.5,
     (at_replica(clients.IDLE), CPU, clients.OF): 0.02,
     (at_replica(clients.CHANGE), CPU, clients.OF): 0.005,
     (at_replica(clients.BACK), COMMANDS, clients.OF): 5.0,
@@ -174,6 +175,7 @@ def test_the_page_says_what_was_predicted_and_how_wrong_it_was() -> None:
     page = scale.text([run], found)
     assert "| a client, for a second without | 400, 800 | -20.0 %, -20.0 % |" in page
     assert "- `scale.clients`: a note of it" in page
+    assert "800 clients take 1.5 of these cores themselves" in page
     assert "{{" not in page
     assert len(page.splitlines()) <= 150
     drawn = ET.fromstring(scale.plot(found))  # noqa: S314 - ours
