@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 import msgspec
+import orjson
 
 from demo.processes import ProcessGroup
 from sharedroutes.client.config import ReadFrom
@@ -178,6 +179,14 @@ class Fleet:
         """Have the broker write that."""
         with self._writing:
             rewrite(self.hosts[of].topics_path, self.topics(*more, of=of, queues=queues, without=without))
+
+    def make_readable(self, of: str) -> None:
+        """Have a broker whose topics.json is none write it anew, as one does that has read its .bak."""
+        if of in self.hosts:
+            try:
+                orjson.loads(self.hosts[of].topics_path.read_bytes())
+            except (OSError, ValueError):
+                self.write_topics(of=of)
 
     def guest(self, name: str, broker: str) -> AgentProcess:
         """Return another agent beside a broker, which is not started."""

@@ -78,6 +78,7 @@ class Site:
         """Start processes that another fault has not started before, and wait until they work."""
         for program in programs:
             if not program.running:
+                self.fleet.make_readable(program.name)
                 program.start()
         for program in programs:
             self.wait(partial(self.fleet.is_up, program), f"{program.name} works")
