@@ -160,14 +160,13 @@ class CacheUnderFaults(RuleBasedStateMachine):
             told = self.feed.popleft()
             self.hear(told.change)
             self.cache.take([told.change], self.table.told.get(told.change.epoch, {}) if rows else {})
-            if told.ended is not None:
-                self.ended.add(told.ended)
-                self.kept -= {topic for topic in self.kept if self.cache.table.route(topic) is None}
+            self.note_who_gave_up(told)
 
     @precondition(lambda self: self.follower is None and self.in_place)
-    @rule()
-    def the_feed_is_trimmed(self) -> None:
-        self.lose_the_feed()
+    @rule(left=st.integers(0, 5))
+    def the_feed_is_trimmed(self, left: int) -> None:
+        """Lose the place in the feed, which still tells the last changes."""
+        self.lose_the_feed(*list(self.feed)[max(0, len(self.feed) - left) :])
 
     @precondition(lambda self: self.follower is None and self.in_place)
     @rule()
@@ -265,9 +264,17 @@ class CacheUnderFaults(RuleBasedStateMachine):
             assert not self.cache.losses.held & {*request.topics, *request.anew}
             self.accepted = NEVER
 
-    def lose_the_feed(self) -> None:
+    def lose_the_feed(self, *left: Told) -> None:
         self.in_place = False
-        self.cache.lose(self.now)
+        for told in left:
+            self.hear(told.change)
+        self.cache.lose(self.now, [told.change for told in left])
+        self.note_who_gave_up(*left)
+
+    def note_who_gave_up(self, *heard: Told) -> None:
+        self.ended |= {told.ended for told in heard if told.ended is not None}
+        if any(told.ended is not None for told in heard):
+            self.kept -= {topic for topic in self.kept if self.cache.table.route(topic) is None}
 
     def see(self, what: tuple[str, str | int], stamp: int) -> None:
         assert stamp >= self.newest.get(what, 0)

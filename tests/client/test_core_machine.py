@@ -65,10 +65,11 @@ class ClientUnderFaults(RuleBasedStateMachine):
             if lost:
                 self.core.follower.found_place(PLACE, self.now)
 
-    @rule()
-    def the_store_loses_everything(self) -> None:
+    @rule(back=st.sets(brokers))
+    def the_store_loses_everything(self, back: set[str]) -> None:
         self.table.lose_everything()
-        self.core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), self.now)
+        told = tuple(change for name in sorted(back) for change in self.table.register(name, *TOPICS))
+        self.core.follower.found_page(ChangePage(told, PLACE, lost=True, complete=True), self.now)
         self.core.follower.found_place(PLACE, self.now)
 
     @rule()
