@@ -55,6 +55,7 @@ _CLAIM_MS: Final = 3_000
 _MEANWHILE_S: Final = (0.01, 0.05)
 _KEPT: Final = 4
 _NEVER: Final = ("", b"")
+_CLOSED: Final = "the connection was closed"
 _RESTORED_AT_ONCE: Final = 8
 
 _OWNERS_ASKED: Final = 3
@@ -117,6 +118,10 @@ class Registrar:
         broker, number, said = header.broker_of(request), connection.number, _Said(request, config)
         with self._sessions.in_use(number):
             async with self._turn(broker):
+                if self._sessions.is_over(
+                    number
+                ):  # it would come, and go at once, before one that waits behind it
+                    return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark=_CLOSED)
                 crc = await self._checksum(said, broker)
                 if expected not in (0, crc):
                     return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")

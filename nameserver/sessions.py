@@ -95,12 +95,16 @@ class Sessions:
                 del self._in_use[number]
                 self._ended.discard(number)
 
+    def is_over(self, number: int) -> bool:
+        """Whether a connection in use was closed meanwhile."""
+        return number in self._ended
+
     def open(self, number: int, broker: Broker) -> str:
         """Return the session of a replica on a connection in use; whoever vouches notes it in the store.
 
         Raises InvalidInput for more replicas than a process has.
         """
-        if number not in self._ended:
+        if not self.is_over(number):
             here, replica = self._of.setdefault(number, {}), (broker.broker_name, broker.broker_id)
             if replica not in here and len(here) >= _MOST_REPLICAS:
                 raise InvalidInput(f"a connection may register {_MOST_REPLICAS} replicas: use another one")

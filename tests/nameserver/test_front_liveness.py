@@ -14,7 +14,7 @@ from sharedroutes.registry import AsyncRouteStore, Broker, EmbeddedServer, Route
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import fronts
 from tests.broker_agent.speaking_broker import SpeakingBroker
-from tests.nameserver.rig import BrokerPeer, Peer, running
+from tests.nameserver.rig import BrokerPeer, Peer, records, running
 from tests.support import await_until
 
 KEYS = Keys("sharedroutes")
@@ -214,6 +214,26 @@ async def test_what_the_store_could_not_be_told_of_is_made_up_for(own_server: Em
         await asyncio.sleep(0.4)
         own_server.resume()
         await await_until(lambda: is_gone(front), description="the broker is out")
+
+
+async def test_who_gave_up_before_the_store_was_back_does_not_come_and_go_before_who_waits(
+    own_server: EmbeddedServer,
+) -> None:
+    async with running(own_server.url, call_deadline="1") as front:
+        broker = BrokerPeer()
+        own_server.kill()
+        asked = []
+        for _ in range(4):
+            broker.die()
+            asked.append(asyncio.create_task(broker.register(front)))
+            await asyncio.sleep(0)
+        assert (await asked[0]).code == 1
+        own_server.start()
+        assert (await asked[-1]).code == 0
+        assert await is_served(front)
+        with redis.Redis.from_url(own_server.url) as admin:
+            kinds = [record["kind"] for record in records(admin)]
+        assert kinds.count("down") == 0
 
 
 @pytest.mark.parametrize("policy", ["serve", "ask", "refuse"])
