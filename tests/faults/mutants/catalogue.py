@@ -87,7 +87,7 @@ _ALL: Final = (
     Mutant(
         "leases-unlooked",
         "A lookup takes every broker that was ever registered for alive.",
-        _HOSTS,
+        ("corrupt-deadlines",),
         (
             Edit(
                 "registry/plans/routes.py",
