@@ -21,6 +21,7 @@ from .routes import Rows, TableCopy
 _REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""
 
+_OF_A_LEASE: Final = (ChangeKind.UP, ChangeKind.DOWN)
 _NOBODY: Final[frozenset[str]] = frozenset()
 NO_ROWS: Final[Mapping[str, RowChange]] = MappingProxyType({})
 
@@ -169,6 +170,8 @@ class RouteCache:
         """
         table = self.table
         changed: set[str] = set()
+        changes = [*changes]
+        last_word = {(of.broker_name, of.broker_id): of for of in changes if of.kind in _OF_A_LEASE}
         for change in changes:
             name = change.broker_name
             if change.kind in OF_NO_TABLE:
@@ -182,7 +185,8 @@ class RouteCache:
             elif name in table.groups:
                 self._stale_groups[name] = self._number
                 own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
-                if own_word and self._drop_replica(name, change.broker_id):
+                is_back = change is not last_word.get((name, change.broker_id))  # and about to be looked at
+                if own_word and not is_back and self._drop_replica(name, change.broker_id):
                     changed |= table.topics_of((name,))
             else:
                 self._passed_over = self._number

@@ -55,6 +55,16 @@ def test_who_came_back_to_an_emptied_store_is_read_when_all_is_and_who_moved_at_
     assert rig.due(SETTLED).anew == ("a",)
 
 
+def test_who_left_and_is_back_in_one_reading_is_served_until_it_was_looked_at(rig: Rig) -> None:
+    rig.learn(["a"])
+    before = rig.route("t")
+    left, back = rig.table.unregister("a"), rig.table.come_up("a")
+    assert rig.cache.take([left, back]) == set()
+    assert rig.route("t") == before
+    assert rig.due(0.0).anew == ("a",)
+    assert rig.cache.take([back, left]) == {"t"}
+
+
 def test_an_overtaken_answer_does_not_say_that_nothing_is_held_back(rig: Rig) -> None:
     rig.learn(["a"])
     overtaken = rig.cache.request(["other"])
