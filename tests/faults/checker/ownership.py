@@ -334,7 +334,11 @@ def _taken_alive(past: Past, fenced: State, owner: State) -> Lease | None:
     ]
     began_us = next((look.at_us for look in past.looks.get(of, ()) if look.epoch == owner.epoch), owner.at_us)
     last = max((look for look in looks if look.at_us < began_us), key=attrgetter("at_us"), default=None)
-    if last is None or last.epoch == fenced.epoch or past.may_have_lost(fenced.at_us, began_us):
+    if (
+        last is None
+        or last.epoch == fenced.epoch
+        or past.may_have_lost(min(last.at_us, fenced.at_us), began_us)
+    ):
         return None
     seen_us = past.limit_us(began_us, past.bounds.stale_ms)  # its end is perhaps seen after what came of it
     withdrawn = any(last.at_us <= at <= seen_us for at in past.withdrawals.get(of, ()))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Change, Event, Lease, Record, State
+from tests.faults.checker.history import Change, Event, Fault, Lease, Record, State
 from tests.faults.checker.late_alterations import taken_back
 from tests.faults.checker.story import BROKERS, Story, reasons
 
@@ -41,3 +42,19 @@ def test_a_lease_that_its_owner_gave_up_is_free_also_if_that_is_seen_after_it_wa
     looks = [look for look in events if isinstance(look, Lease) and look.epoch == owner.epoch]
     down = Change(at_us=looks[0].at_us + later_us, who="auditor", id="9-9", record=record)
     assert reasons([*events, down], "g", TOOK) == []
+
+
+def test_what_the_store_may_have_lost_since_the_last_look_says_nothing() -> None:
+    events, owner = taken()
+    seen = max(of.at_us for of in events if isinstance(of, Lease) and of.at_us < owner.at_us)
+    fenced = next(of for of in events if isinstance(of, State) and of.state == "fenced")
+    looked = next(of for of in events if isinstance(of, Lease) and of.epoch == owner.epoch)
+    events = [of for of in events if of not in (fenced, owner, looked)]
+    events += [
+        replace(fenced, at_us=seen + 3),
+        replace(owner, at_us=seen + 4),
+        replace(looked, at_us=seen + 5),
+    ]
+    assert reasons(events, "g", TOOK)
+    begin = Fault(at_us=seen + 1, who="scheduler", name="flushall", target="it", phase="begin", loses=True)
+    assert reasons([*events, begin, replace(begin, at_us=seen + 2, phase="end")], "g", TOOK) == []
