@@ -163,14 +163,13 @@ class RouteCache:
             self._refresh_later(request, now)
         return changed
 
-    def take(self, changes: Iterable[Change], rows: Mapping[str, RowChange] = NO_ROWS) -> set[str]:
+    def take(self, changes: Collection[Change], rows: Mapping[str, RowChange] = NO_ROWS) -> set[str]:
         """Take in changes of the feed; return the topics whose route changed without another look.
 
         `rows`: what the doorbell of the only change says of its topics.
         """
         table = self.table
         changed: set[str] = set()
-        changes = [*changes]
         last_word = {(of.broker_name, of.broker_id): of for of in changes if of.kind in _OF_A_LEASE}
         for change in changes:
             name = change.broker_name
@@ -207,7 +206,7 @@ class RouteCache:
         self.answered.clear()
         self._ask_for_missing = True
 
-    def lose(self, now: float, told: Iterable[Change] = ()) -> set[str]:
+    def lose(self, now: float, told: Collection[Change] = ()) -> set[str]:
         """The feed lost its place: hold on to what is known, and read everything again, with jitter.
 
         `told`: what it has told since. Brokers that came back as they were are looked at when all is: all
@@ -217,7 +216,8 @@ class RouteCache:
             self.losses.changes_lost(now)
         self._unread_groups = {*self.table.groups}
         self.refresh_at = now + self._rng.uniform(0, self._config.jitter_s)
-        return self.take([change for change in told if not self._comes_back(change)])
+        ended = {change.broker_name for change in told if change.kind is ChangeKind.DOWN}
+        return self.take([of for of in told if of.broker_name in ended or not self._says_what_is_known(of)])
 
     def doubt(self, now: float) -> None:
         """A change could not be read: it may concern anything, so read everything again soon, with jitter."""
@@ -315,7 +315,7 @@ class RouteCache:
                 changed.add(name)
         return changed
 
-    def _comes_back(self, change: Change) -> bool:
+    def _says_what_is_known(self, change: Change) -> bool:
         """Whether a broker came to where it is known to be, or only has topics more."""
         if change.kind is ChangeKind.UP:
             broker = self.table.alive.get(change.broker_name)

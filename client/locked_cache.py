@@ -145,7 +145,7 @@ class LockedCache:
         self.cache.begin()
         self._missed()
 
-    def lose(self, changes: Iterable[Change], now: float) -> None:
+    def lose(self, changes: Collection[Change], now: float) -> None:
         """Take in that the stream has lost our place, and what it has told since; the lock is held.
 
         Who withdrew meanwhile is not held back as something that the store may have lost.

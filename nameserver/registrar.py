@@ -55,7 +55,6 @@ _CLAIM_MS: Final = 3_000
 _MEANWHILE_S: Final = (0.01, 0.05)
 _KEPT: Final = 4
 _NEVER: Final = ("", b"")
-_CLOSED: Final = "the connection was closed"
 _RESTORED_AT_ONCE: Final = 8
 
 _OWNERS_ASKED: Final = 3
@@ -118,10 +117,9 @@ class Registrar:
         broker, number, said = header.broker_of(request), connection.number, _Said(request, config)
         with self._sessions.in_use(number):
             async with self._turn(broker):
-                if self._sessions.is_over(
-                    number
-                ):  # it would come, and go at once, before one that waits behind it
-                    return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark=_CLOSED)
+                # It would come, and go at once, before the one that waits behind it.
+                if self._sessions.is_over(number):
+                    return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="connection closed")
                 crc = await self._checksum(said, broker)
                 if expected not in (0, crc):
                     return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="crc32 not match")

@@ -65,6 +65,16 @@ def test_who_left_and_is_back_in_one_reading_is_served_until_it_was_looked_at(ri
     assert rig.cache.take([back, left]) == {"t"}
 
 
+def test_who_left_and_is_back_where_it_was_is_served_also_if_changes_before_that_were_lost(rig: Rig) -> None:
+    rig.learn(["a"])
+    before = rig.route("t")
+    left, up = rig.table.unregister("a"), rig.table.come_up("a")
+    back = replace(up, address=rig.brokers_of("t")["a"][MASTER_ID])
+    assert rig.cache.lose(SETTLED, [left, back]) == set()
+    assert rig.route("t") == before
+    assert rig.due(SETTLED).anew == ("a",)
+
+
 def test_an_overtaken_answer_does_not_say_that_nothing_is_held_back(rig: Rig) -> None:
     rig.learn(["a"])
     overtaken = rig.cache.request(["other"])
