@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tests.faults.checker.history import Lease, Route, Saved, Started
-from tests.faults.checker.past import Past, Verdict, at_us, said_between
+from tests.faults.checker.past import FaultWindow, Past, Verdict, at_us, said_between
 
 _NO_ROOM: Final = "snapshot-disk-full"
 
@@ -46,7 +46,7 @@ def check_that_snapshots_are_new(past: Past, verdict: Verdict) -> None:
     for before, after in _restarts(past):
         since_us = before.until_us - 1_000 * past.bounds.saved_ms
         since_us -= past.late_us(since_us, before.until_us, after.start.who)
-        if any(window.fault.name == _NO_ROOM for window in past.faults_in(since_us, after.start.at_us)):
+        if has_no_room(past.faults_in(since_us, after.start.at_us)):
             continue
         for topic, routes in before.said.items():
             first = after.said.get(topic, [None])[0]
@@ -58,6 +58,11 @@ def check_that_snapshots_are_new(past: Past, verdict: Verdict) -> None:
             is_known = {*(first.brokers or ())} in [{*(route.brokers or ())} for route in known]
             reason = f"{first.who} begins with a snapshot that has not what it knew of {topic}"
             verdict.check("" if is_known else reason, known[0], after.start, first)
+
+
+def has_no_room(lasting: Iterable[FaultWindow]) -> bool:
+    """Whether one of these faults keeps clients from writing their snapshots."""
+    return any(window.fault.name == _NO_ROOM for window in lasting)
 
 
 def _has_answered(past: Past, since_us: int, until_us: int) -> bool:

@@ -5,8 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tests.faults.checker.history import Event, Lease, Replica, Route, Saved, Started
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, reasons
+from sharedroutes.registry import ChangeKind
+from tests.faults.checker.history import (
+    OPERATOR,
+    Event,
+    Lease,
+    Record,
+    Replica,
+    Route,
+    Saved,
+    Sent,
+    Started,
+)
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, calm, reasons
 
 WHO = CLIENTS[0]
 
@@ -57,3 +68,19 @@ def test_a_snapshot_that_cannot_be_read_is_none() -> None:
     assert reasons([*story.events, saved, broken], "f") == [
         f"nobody can begin with the snapshot of {WHO}: it is no snapshot"
     ]
+
+
+@pytest.mark.parametrize(("known_ms", "wrong"), [(BOUNDS.saved_ms + 2_000, 1), (BOUNDS.saved_ms - 1_000, 0)])
+def test_who_begins_with_a_snapshot_knows_whose_write_permission_was_taken(known_ms: int, wrong: int) -> None:
+    story = calm()
+    story.change(Record(kind=ChangeKind.WIPED, broker=BROKERS[0], by=OPERATOR))
+    said = next(event for event in reversed(story.events) if isinstance(event, Route) and event.who == WHO)
+    sent = next(event for event in reversed(story.events) if isinstance(event, Sent) and event.who == WHO)
+    at_us = 1_000 * (story.now_ms + known_ms)
+    events: list[Event] = [
+        replace(said, at_us=at_us),
+        Started(at_us=at_us + 1, who=WHO, pid=2, has_snapshot=True),
+        replace(sent, at_us=at_us + 2_000_000, broker=BROKERS[0], ok=False, attempt=2),
+        replace(said, at_us=at_us + 3_000_000),
+    ]
+    assert len(reasons([*story.events, *events], "g", "has taken")) == wrong

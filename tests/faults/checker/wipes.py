@@ -5,15 +5,16 @@ from __future__ import annotations
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.arrivals import is_back
 from tests.faults.checker.endings import DRAINED
-from tests.faults.checker.history import OPERATOR, Change, Event, Sent, State
-from tests.faults.checker.past import Past, Verdict
+from tests.faults.checker.history import OPERATOR, Change, Event, Route, Sent, Started, State
+from tests.faults.checker.past import Past, Verdict, said_between
+from tests.faults.checker.snapshots import has_no_room
 
 
 def check_that_wipes_hold(past: Past, verdict: Verdict) -> None:
     """Check that only operators give back what one took, and that nobody sends to the broker until then.
 
     Of `docs/design/agent.md`: what an operator took before a drain stays taken. Of `docs/design/table.md`: a
-    wipe holds at once for any number of topics, and no registration can undo it.
+    wipe holds at once for any number of topics, and no registration can undo it; no snapshot forgets it.
     """
     wiped: dict[str, Change] = {}
     for change in past.of(Change):
@@ -45,9 +46,28 @@ def _check_unused(past: Past, before: Change, after: Event, broker: str, verdict
         known_us = past.limit_us(before.at_us, past.bounds.stale_ms, sent.who)
         if not known_us < began_us < until_us:
             continue
-        if is_back(past, sent.who, before.at_us, began_us, past.bounds.arrival_ms):
+        is_known = is_back(past, sent.who, before.at_us, began_us, past.bounds.arrival_ms)
+        if is_known or _began_with_it(past, before, sent):
             reason = f"{sent.who} sends to {broker}, whose write permission an operator has taken"
             verdict.check(reason if sent.broker == broker else "", before, sent)
+
+
+def _began_with_it(past: Past, before: Change, sent: Sent) -> bool:
+    """Whether a client has begun anew with a snapshot that says so: it had the time to write it down.
+
+    Of `docs/design.md`, what must always hold: 7, after a restart the last known routes are served.
+    """
+    began_us, who = sent.began_us or sent.at_us, sent.who
+    starts = [of for of in past.of(Started) if of.who == who and of.at_us <= began_us]
+    if not starts or not starts[-1].has_snapshot:
+        return False
+    said = [of for of in past.of(Route) if of.who == who and of.at_us < starts[-1].at_us]
+    saved_us = past.limit_us(before.at_us, past.bounds.saved_ms, who)
+    lasting = past.faults_in(before.at_us, saved_us)
+    if not said or said[-1].at_us < saved_us or has_no_room(lasting):
+        return False
+    holds = any(of.held for of in said_between(said, before.at_us, saved_us))
+    return not holds and is_back(past, who, before.at_us, saved_us, past.bounds.arrival_ms)
 
 
 def check_that_agents_give_back(past: Past, verdict: Verdict) -> None:
