@@ -35,6 +35,7 @@ from tests.faults.checker.history import (
     TableContent,
 )
 from tests.faults.checker.past import FaultWindow, Past, Verdict, addresses_of, at_us
+from tests.faults.checker.promises import check_that_promises_are_kept
 from tests.faults.checker.snapshots import check_that_snapshots_are_new, check_that_snapshots_are_whole
 from tests.faults.checker.tables import check_that_tables_are_whole
 
@@ -167,6 +168,7 @@ def views_converge(past: Past) -> Verdict:
     check_that_leases_are_left_whole(past, verdict)
     check_that_switches_pass(past, verdict)
     check_that_standbys_leave_no_gap(past, verdict)
+    check_that_promises_are_kept(past, verdict)
     return verdict
 
 

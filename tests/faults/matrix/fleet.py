@@ -43,7 +43,7 @@ QUEUES: Final = 4
 
 _HANG: Final = ("--hang-check", "1", "--hang-deadline", "1")
 HAS_AGENT: Final = ("broker-a", "broker-b")
-_AT_FRONTS: Final = ("broker-b", "broker-c")
+AT_FRONTS: Final = ("broker-b", "broker-c")
 _ROOT: Final = Path(__file__).parents[3]
 _SHARED: Final = Path("/dev/shm")  # noqa: S108 - what POSIX's shared memory is named by
 _FINDS_US: Final = {
@@ -270,7 +270,7 @@ class Fleet:
         return Program(name, self.logs, words, _FINDS_US, partial(self._noted, name))
 
     def _broker(self, host: BrokerHost) -> Program:
-        fronts = [self._ways[name].address for name in self.fronts] if host.name in _AT_FRONTS else []
+        fronts = [self._ways[name].address for name in self.fronts] if host.name in AT_FRONTS else []
         where = (host.name, host.address, str(host.listens))
         words = (str(host.topics_path), str(FRONT_LEASE_MS), str(self.folder / "history"))
         return self._program(host.name, "stand_in", *where, *words, *fronts)

@@ -61,4 +61,16 @@ LINKS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "fronts-outvote-agents",
+        "A front that hears no answer of a broker ends the lease which its agent renews.",
+        ("prober-hanging",) * 3,
+        (
+            Edit(
+                "registry/lua/release.lua",
+                "local has_agent = not is_joint(joint, owner)",
+                "local has_agent = why ~= 'dead' and not is_joint(joint, owner)",
+            ),
+        ),
+    ),
 )

@@ -146,4 +146,112 @@ OPERATED: Final = (
         ),
         "sentinel",
     ),
+    Mutant(
+        "others-forgotten",
+        "A front to which a broker tells a change of one topic first takes that for all that the broker has.",
+        ("flushall",) * 3,
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "            body = replace(body, topics={**known.topics, **body.topics})\n",
+                "            pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "unlisted-for-good",
+        "A heartbeat that finds its broker unlisted leaves it so.",
+        ("lost-listing",),
+        (
+            Edit(
+                "registry/lua/heartbeat.lua",
+                "if not is_listed and attempt(",
+                "if false and attempt(",
+            ),
+        ),
+    ),
+    Mutant(
+        "looked-past",
+        "A client that has lost changes does not take in what the stream still tells.",
+        ("end-unheard",) * 2,
+        (
+            Edit(
+                "client/cache_follower.py",
+                "known.lose(page.changes, now)",
+                "known.lose((), now)",
+            ),
+        ),
+    ),
+    Mutant(
+        "one-stops-all",
+        "A lease whose group is corrupt cannot be ended, and keeps the sweep from all that are due besides.",
+        ("corrupt-group",) * 3,
+        (
+            Edit(
+                "registry/plans/expiry.py",
+                "        except CorruptData as error:\n            corrupt.append(error)\n",
+                "        except KeyError:\n            pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "one-unasks-all",
+        "A group that is corrupt keeps the prober from asking brokers of other ones.",
+        ("corrupt-group",) * 3,
+        (
+            Edit(
+                "registry/plans/fronts.py",
+                "with suppress(CorruptData):  # who repairs the registry is told",
+                "with suppress(KeyError):",
+            ),
+        ),
+    ),
+    Mutant(
+        "admits-always",
+        "An agent registers its broker although an operator keeps it out, also when it did so before.",
+        ("drain",) * 4,
+        (
+            Edit(
+                "broker_agent/planner/planner.py",
+                "        self._recovered(call, now)\n        self._intent.admit = False\n",
+                "        self._recovered(call, now)\n",
+            ),
+            Edit(
+                "broker_agent/planner/planner.py",
+                "        self._intent.admit = False\n        self._lease.lost()\n",
+                "        self._lease.lost()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "wipes-unsaved",
+        "A client that begins with its snapshot does not know whose write permission was taken.",
+        ("begin-without-store",) * 2,
+        (Edit("client/snapshot.py", '            broker.get("wiped") is True,\n', ""),),
+    ),
+    Mutant(
+        "primary-kept",
+        "A client that fell back to the primary stays there when replicas are back.",
+        ("replicas-cut",),
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "            if now < self._back_at:\n",
+                "            if now < self._back_at or self._back_at:\n",
+            ),
+        ),
+        "sentinel",
+    ),
+    Mutant(
+        "anew-and-untold",
+        "A doorbell that is connected anew tells slaves nothing.",
+        ("slave-alone",) * 3,
+        (
+            Edit(
+                "broker_agent/doorbells.py",
+                "        return message is not None or UP in kinds\n",
+                "        return False\n",
+            ),
+        ),
+    ),
 )

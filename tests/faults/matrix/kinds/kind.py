@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
-from tests.faults.checker.history import OPERATOR, STORE
+from tests.faults.checker.history import OPERATOR, STORE, now_us
+from tests.faults.checker.promises import PROMISED
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, REFRESH_S, SENT_TO
@@ -41,6 +42,8 @@ _ANSWER_S: Final = 2.0
 _TOLD_S: Final = 3.0
 
 _BACK_S: Final = BOUNDS.back_ms / 1_000 + 0.5
+_TOO_LATE_S: Final = 3.0
+"""For so much longer than promised is waited: the machine may have let nobody run for some of that time."""
 
 WHOLE_STORE: Final = (STORE,)
 
@@ -82,6 +85,15 @@ class Site:
                 program.start()
         for program in programs:
             self.wait(partial(self.fleet.is_up, program), f"{program.name} works")
+
+    def promised(
+        self, what: str, within_s: float, condition: Callable[[], bool], *who: Program
+    ) -> dict[str, Any]:
+        """Wait for what is promised within a time, of `who`; return details by which the checker judges."""
+        since_us = now_us()
+        self.wait_at_most(within_s + _TOO_LATE_S, condition, what)
+        names = [program.name for program in who]
+        return {PROMISED: [what, round(1_000 * within_s), since_us, now_us(), *names]}
 
     def rest(self) -> None:
         """Wait until everybody is back from what was before, and fronts know which brokers answer."""

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from tests.faults.checker.history import now_us
+from tests.faults.matrix.fleet import AT_FRONTS, HAS_AGENT
 from tests.faults.matrix.kinds.kind import (
     AVOIDED_S,
     LONG_S,
@@ -103,10 +105,13 @@ def agent_drip(site: Site) -> Iterator[Effect]:
 
 @fault("network")
 def prober_hanging(site: Site) -> Iterator[Effect]:
-    """Fronts hear no answer of a broker that is registered at them, and clients reach it."""
-    broker, fronts = "broker-c", connections_of(*site.fleet.fronts.values())
+    """Fronts hear no answer of a broker that clients reach: it is out meanwhile, unless it has an agent."""
+    broker, fronts = site.rng.choice(AT_FRONTS), connections_of(*site.fleet.fronts.values())
+    of = () if broker in HAS_AGENT else (broker,)
+    site.rest()
+    began_us = now_us()
     with site.fleet.network(FaultyProxy.hanging, fronts, broker):
-        yield Effect(f"fronts to {broker}", site.lasts(LONG_S), (broker,), (broker,))
+        yield Effect(f"fronts to {broker}", site.lasts(LONG_S), of, of, began_us=began_us)
 
 
 def _from_broker(site: Site, network: _Network, *fronts: str) -> Iterator[Effect]:

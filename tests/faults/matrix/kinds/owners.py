@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Final
 
 import orjson
@@ -132,16 +133,27 @@ def restart_agent(site: Site) -> Iterator[Effect]:
         site.start(agent)
 
 
+def _stands_by(agent: AgentProcess) -> bool:
+    with suppress(OSError, ValueError):
+        return bool(agent.status()["phase"] == "standby")
+    return False
+
+
 @fault("processes")
 def drain(site: Site) -> Iterator[Effect]:
-    """An operator drains a broker at its agent, and lets it come back."""
-    name = site.rng.choice(HAS_AGENT)
+    """An operator drains a broker at its agent, which stands by for another one perhaps, and lets it back."""
+    name, is_beside = site.rng.choice([*((name, False) for name in HAS_AGENT), ("broker-a", True)])
     agent = site.fleet.agents[f"agent-{name[-1]}"]
-    agent.order("drain?wait_s=0.5")
-    try:
-        yield Effect(name, site.lasts(LONG_S), takes=(name,))
-    finally:
-        agent.order("resume")
+    with ExitStack() as stack:
+        if is_beside:
+            site.start(stack.enter_context(_guest(site)))
+            site.wait_at_most(LEASE_S, partial(_stands_by, agent), "an agent stands by")
+        agent.order("drain?wait_s=0.5")
+        try:
+            yield Effect(name, site.lasts(LONG_S), takes=(name,))
+        finally:
+            agent.order("resume")
+            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(name) is not None, "it is back")
 
 
 @fault("processes")
@@ -241,6 +253,18 @@ def come_unheard(site: Site) -> Iterator[Effect]:
             site.wait_at_most(LEASE_S, lambda: site.auditor.lease(broker.name) is not None, "it is back")
             site.auditor.at_primary(("XTRIM", KEYS.changes, "MAXLEN", 0))
             yield Effect(broker.name, 0.2, WHOLE_STORE, (broker.name,), loses=True, began_us=began_us)
+    finally:
+        site.start(broker)
+
+
+@fault("processes", "store")
+def end_unheard(site: Site) -> Iterator[Effect]:
+    """The change stream is trimmed to nothing as a broker ends: of that alone it tells."""
+    broker = site.fleet.brokers["broker-a"]
+    site.auditor.at_primary(("XTRIM", KEYS.changes, "MAXLEN", 0))
+    broker.kill()
+    try:
+        yield Effect(broker.name, site.lasts(LONG_S), (broker.name,), (broker.name,), loses=True)
     finally:
         site.start(broker)
 

@@ -38,6 +38,9 @@ _ALL_FAIL_S: Final = (2.6, 2.9)
 _FORGIVEN_S: Final = BOUNDS.slow_start_ms / 1_000 + 2.5
 """Longer than it takes until a broker that was restarted is used."""
 
+_GHOST: Final = "broker-z"
+"""A broker that nobody uses."""
+
 _Victims: TypeAlias = Callable[[Site], Sequence[Program]]
 _How: TypeAlias = Callable[[Site, Sequence[Program], tuple[float, float]], Iterator[Effect]]
 
@@ -236,6 +239,26 @@ def kill_sweeper(site: Site) -> Iterator[Effect]:
             site.wait_at_most(LEASE_S + 1.0, lambda: _is_told(site, broker), "the end of a lease is told")
         disturbs = (*effect.disturbs, *(of.name for of in (*agents, *others)))
         yield replace(effect, takes_us=takes_us, disturbs=disturbs)
+
+
+@fault("keys", "processes")
+def corrupt_group(site: Site) -> Iterator[Effect]:
+    """The group of a broker is a list whose lease is due, while a host dies, or a broker at fronts hangs."""
+    fleet, group, member = site.fleet, KEYS.broker(_GHOST), KEYS.lease_member(_GHOST, 0)
+    host = [fleet.agents["agent-a"], fleet.brokers["broker-a"]]
+    how, victims = site.rng.choice([(_killed, host), (_paused, [fleet.brokers["broker-c"]])])
+    site.rest()
+    began_us = now_us()
+    site.auditor.at_primary(
+        ("LPUSH", group, "foreign"), ("HSET", KEYS.brokers, _GHOST, ""), ("ZADD", KEYS.deadlines, 1, member)
+    )
+    try:
+        with contextmanager(how)(site, victims, UNTIL_TOLD_S) as effect:
+            yield replace(effect, began_us=began_us)
+    finally:
+        site.auditor.at_primary(
+            ("DEL", group), ("HDEL", KEYS.brokers, _GHOST), ("ZREM", KEYS.deadlines, member)
+        )
 
 
 @fault("processes")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 from sharedroutes.registry import EmbeddedServer
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import LEASE_S
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, REFRESH_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import Program
@@ -16,6 +17,9 @@ from tests.proxy import FaultyProxy, Whose
 _TWO: Final = 2
 _NOBODY: Final = Effect("nobody reads at a replica", 0.1)
 _WHILE_LEASED_S: Final = (LEASE_S - 1.0, LEASE_S)
+_FALLS_BACK_S: Final = 10.0
+_BACK_S: Final = 30.0 + REFRESH_S + BOUNDS.stale_ms / 1_000
+"""Up to 30 s a client stays at the primary; then it reads, and says so a second later."""
 
 
 def _has_two_replicas(store: Store) -> bool:
@@ -74,3 +78,20 @@ def replica_stands_still(site: Site) -> Iterator[Effect]:
     reads_at, _ = found
     with site.store.network(FaultyProxy.hanging, _link_of(reads_at)):
         yield Effect(f"the server at {reads_at.port}", site.lasts(LONG_S))
+
+
+@fault("store", "processes", "network", on=_has_two_replicas)
+def replicas_cut(site: Site) -> Iterator[Effect]:
+    """A client reaches no replica for a moment: it reads at the primary, and later at a replica again."""
+    client, primary = _reader(site), site.store.primary()
+    whose, replicas = connections_of(client), [of for of in site.store.living() if of is not primary]
+
+    def is_at_replica() -> bool:
+        return site.fleet.reads_at(client.name) in replicas
+
+    with ExitStack() as stack:
+        for server in replicas:
+            stack.enter_context(site.store.network(FaultyProxy.refusing, whose, server))
+        site.wait_at_most(_FALLS_BACK_S, lambda: not is_at_replica(), "a client reads at the primary")
+    promised = site.promised("a client reads at a replica again", _BACK_S, is_at_replica, client)
+    yield Effect(client.name, 0.2, (client.name,), details=promised)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from tests.broker_agent.data_files import rewrite, topics_json
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.fleet import QUEUES, BrokerHost
-from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import LEASE_S, SENT_TO, SLAVE
 from tests.faults.victims import AgentProcess, Program
+from tests.proxy import FaultyProxy
 
 _ASKED_S: Final = 1.0
 """Longer than it takes; what is found is believed unless the lease was renewed meanwhile."""
 
 _BELIEVED_S: Final = 2.5
 """Longer than until a changed broker.conf has been there at two looks, a second apart."""
+
+_TOLD_S: Final = 11.0
+"""An agent that has lost its doorbell listens, and asks, after 5 s; and after 5 s more if that fails once."""
 
 _OF_A_SLAVE: Final = "brokerRole=SLAVE\nbrokerId=1\nenableSlaveActingMaster=true\n"
 _OF_A_MASTER: Final = "brokerRole=ASYNC_MASTER\nbrokerId=0\n"
@@ -49,8 +54,13 @@ def second_master(site: Site) -> Iterator[Effect]:
 
 
 @contextmanager
-def _slave_alone(site: Site) -> Iterator[tuple[BrokerHost, tuple[Program, AgentProcess], Effect]]:
-    """Start a slave of broker-a and kill its master; in the end the master is back, and alone."""
+def _slave_alone(
+    site: Site, *, is_cut_off: bool = False
+) -> Iterator[tuple[BrokerHost, tuple[Program, AgentProcess], Effect]]:
+    """Start a slave of broker-a and kill its master; in the end the master is back, and alone.
+
+    `is_cut_off`: whether the agent of the slave does not reach the store in that moment.
+    """
     began_us, master = now_us(), site.fleet.brokers["broker-a"]
     try:
         with _second(site, _OF_A_SLAVE) as (slave, broker, agent):
@@ -59,20 +69,35 @@ def _slave_alone(site: Site) -> Iterator[tuple[BrokerHost, tuple[Program, AgentP
             effect = Effect(
                 master.name, site.lasts(LONG_S), taken, taken, began_us=began_us, takes_us=now_us()
             )
-            master.kill()
-            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(master.name) is None, "its master is out")
+            with ExitStack() as stack:
+                if is_cut_off:
+                    whose = connections_of(agent)
+                    stack.enter_context(site.store.network(FaultyProxy.refusing, whose))
+                master.kill()
+                site.wait_at_most(
+                    LEASE_S, lambda: site.auditor.lease(master.name) is None, "its master is out"
+                )
             yield slave, (broker, agent), effect
     finally:
         site.start(master)
 
 
-@fault("processes")
+@fault("processes", "network")
 def slave_alone(site: Site) -> Iterator[Effect]:
     """A slave with fewer topics than its master goes on when that is killed, and changes one of its own."""
-    with _slave_alone(site) as (slave, _, effect):
+    with _slave_alone(site, is_cut_off=site.rng.choice((False, True))) as (slave, (_, agent), effect):
+        told = "a slave is told that it has no master"
+        promised = site.promised(told, _TOLD_S, partial(_is_alone, agent), agent)
         rewrite(slave.topics_path, topics_json(SENT_TO, counter=2, queues=2 * QUEUES))
-        yield effect
+        yield replace(effect, details=promised)
         site.start(site.fleet.brokers[effect.target])
+
+
+def _is_alone(agent: AgentProcess) -> bool:
+    """Whether the agent of a slave says that there is no master."""
+    with suppress(OSError, ValueError):
+        return bool(agent.status()["master_address"] == "")
+    return False
 
 
 @fault("processes")

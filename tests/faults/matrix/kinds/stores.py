@@ -9,7 +9,7 @@ from typing import Final
 
 import redis
 
-from sharedroutes.registry import EmbeddedServer
+from sharedroutes.registry import EmbeddedServer, RegistryError
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import QUEUES
@@ -97,11 +97,16 @@ def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
         server.resume()
 
 
-@fault("store")
+@fault("store", "processes")
 def begin_without_store(site: Site) -> Iterator[Effect]:
-    """A broker ends, then a client, which begins again with its snapshot while the store stands still."""
+    """A broker is wiped, one ends, then a client, which begins with its snapshot; the store stands still."""
     fleet = site.fleet
     client, broker = fleet.clients[site.rng.choice(sorted(fleet.clients))], fleet.brokers["broker-a"]
+    site.let_pass(BOUNDS.arrival_ms / 1_000 + 0.5, "clients know of what was before")
+    with suppress(RegistryError), site.registry() as registry:
+        registry.admin.wipe_write_perm("broker-c")
+    site.let_pass(BOUNDS.saved_ms / 1_000 + 0.5, "their snapshots say who is wiped")
+    began_us = now_us()
     broker.kill()
     try:
         site.wait_at_most(
@@ -110,9 +115,11 @@ def begin_without_store(site: Site) -> Iterator[Effect]:
         client.kill()
         with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
             site.start(client)
-            yield replace(effect, takes=(broker.name,))
+            yield replace(effect, takes=(broker.name,), began_us=began_us)
     finally:
         site.start(broker)
+        with suppress(RegistryError), site.registry() as registry:
+            registry.admin.add_write_perm("broker-c")
 
 
 @fault("store")
@@ -209,13 +216,15 @@ def client_kill(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def flushall(site: Site) -> Iterator[Effect]:
-    """Somebody empties the store when a broker at fronts has changed a topic, and an agent stands still."""
+    """The store is emptied when a broker at fronts has changed a topic, as it perhaps does again at once."""
     agent = site.fleet.agents["agent-a"]
     agent.pause()  # it would write its broker anew at once
     site.change_topic(2 * QUEUES)
     began_us = now_us()  # what is restored from then on is whole
     try:
         effect = _ordered(site, "FLUSHALL", loses=True)
+        if site.rng.choice((False, True)):  # before a front has looked what the store has lost
+            site.change_topic(3 * QUEUES)
         yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), began_us=began_us)
     finally:
         agent.resume()
