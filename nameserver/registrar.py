@@ -33,6 +33,7 @@ from ..registry import (
 from ..registry.model import EXPIRED, MASTER_ID, Change, ChangeKind
 from ..registry.plans import fronts
 from ..registry.plans.fronts import Claimed, Holder, Vouched
+from ..registry.plans.leases import listed_topic
 from ..remoting import RemotingCommand, ResponseCode, response_to
 from ..remoting.broker.owner import OwnerAnswer, probe_owner
 from . import answers, bodies, header
@@ -83,6 +84,9 @@ class _Known:
     version: DataVersion = field(default_factory=DataVersion)
     filter_servers: tuple[str, ...] | None = None
     """What else the replica said last."""
+
+    corrupt_keys: tuple[str, ...] = ()
+    """Route index keys of another type: their topics are not listed."""
 
     is_out: bool = False
     """Whether it was taken out, by whomever, and not only forgotten."""
@@ -237,7 +241,7 @@ class Registrar:
         for _ in range(_TRIES):
             known = self._known.get((broker.broker_name, broker.broker_id))
             token, member = known.said.get(said.digest, _NEVER) if known is not None else _NEVER
-            vouching = self._vouch(broker, number, member)
+            vouching = self._vouch(broker, number, member, self._listed_topic(broker, known))
             # Nothing is told of it: so what was written can be heard of at the same time.
             found = (await asyncio.gather(vouching, self._settled()))[0] if done else await vouching
             if isinstance(found, Vouched) and (done or _is_known(broker, found, token)):
@@ -288,6 +292,7 @@ class Registrar:
         if rest is not plans.Rest.STAYS:
             known.whole = said.digest
         known.version, known.filter_servers = body.version, body.filter_servers
+        known.corrupt_keys = registered.corrupt_keys
         member = codec.encode_member(replace(broker, filter_servers=registered.filter_servers))
         now = {said.digest: (registered.table_token, member)}
         known.said = {**dict([*known.said.items()][1 - _KEPT :]), **now}
@@ -336,7 +341,14 @@ class Registrar:
                 _LOG.warning("%s: takes over from %s: %s", broker.broker_name, gone.address, found.why)
         return await self._store.run(register(instead_of=gone))
 
-    async def _vouch(self, broker: Broker, number: int | None = None, member: bytes = b"") -> fronts.Vouch:
+    def _listed_topic(self, broker: Broker, known: _Known | None) -> str:
+        if known is None or broker.broker_id != MASTER_ID:  # a slave's own may count for nothing
+            return ""
+        return listed_topic(self._store.keys, known.topics, known.corrupt_keys)
+
+    async def _vouch(
+        self, broker: Broker, number: int | None = None, member: bytes = b"", topic: str = ""
+    ) -> fronts.Vouch:
         """Renew the lease of a broker; one that registers has a session on the connection of this number.
 
         The session of a connection that is closed meanwhile ends at once.
@@ -344,7 +356,7 @@ class Registrar:
         session = "" if number is None else self._sessions.open(number, broker)
         try:
             config, anew = self._store.config, number is not None
-            plan = fronts.vouch(config, broker, session, anew=anew, member=member)
+            plan = fronts.vouch(config, broker, session, anew=anew, member=member, topic=topic)
             return await self._store.run(plan)
         finally:
             if number is not None and not self._sessions.has(number, broker):

@@ -129,6 +129,19 @@ local function disown_table(key)
   end
 end
 
+-- Lists the broker of the group at `key` again where the list was lost, or was foreign and was moved away. Returns
+-- whether `topic`, one of its table ('' = none), is listed; if not, the table is disowned: its owner lists all anew.
+local function list_again(key, brokers, name, topics, topic)
+  if attempt('hash', 'HEXISTS', brokers, name) == 0 then
+    attempt('hash', 'HSET', brokers, name, redis.call('HGET', key, 'cluster') or '')
+  end
+  local is_lost = topic ~= '' and attempt('set', 'SISMEMBER', topics, topic) == 0
+  if is_lost then
+    disown_table(key)
+  end
+  return not is_lost
+end
+
 -- Returns the row of a route index that a broker's configuration of a topic makes; nil for an empty one, or garbage.
 local function row_of(broker, config)
   local numbers, mapping = string.match(config, '^(%d+ %d+ %d+ %d+)[^\t]*\t?(.*)$')

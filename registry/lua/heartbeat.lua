@@ -15,24 +15,9 @@ if not owner or not group[3] or type(lease) ~= 'string' or string.match(lease, '
 end
 local ends_ms = agent_deadline_ms(KEYS[1], ARGV[1], ARGV[4], group[4])
 redis.call('PEXPIREAT', KEYS[2], ends_ms)
-local noted = redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])
-local looks = #KEYS > 3
-local is_listed = not looks or redis.pcall('HEXISTS', KEYS[4], ARGV[6]) == 1
-local is_served = not looks or ARGV[7] == '' or redis.pcall('SISMEMBER', KEYS[5], ARGV[7]) == 1
+attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])
 if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'table'}
 end
-if is_listed and is_served and type(noted) == 'number' then -- as nearly always
-  return {'ok'}
-end
-
-attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])
--- A listing that was foreign, and was moved away, is filled again by those who live.
-if not is_listed and attempt('hash', 'HEXISTS', KEYS[4], ARGV[6]) == 0 then
-  redis.call('HSET', KEYS[4], ARGV[6], redis.call('HGET', KEYS[1], 'cluster') or '')
-end
-if not is_served and attempt('set', 'SISMEMBER', KEYS[5], ARGV[7]) == 0 then
-  disown_table(KEYS[1]) -- the owner looks, and lists its topics anew
-  return {'table'}
-end
-return {'ok'}
+local is_listed = #KEYS == 3 or list_again(KEYS[1], KEYS[4], ARGV[6], KEYS[5], ARGV[7])
+return {is_listed and 'ok' or 'table'}

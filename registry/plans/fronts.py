@@ -72,20 +72,30 @@ Vouch: TypeAlias = Vouched | Claimed | OtherAddress | None
 
 
 def vouch(
-    config: RegistryConfig, broker: Broker, session: str, *, anew: bool, member: bytes = b""
+    config: RegistryConfig,
+    broker: Broker,
+    session: str,
+    *,
+    anew: bool,
+    member: bytes = b"",
+    topic: str = "",
 ) -> Plan[Vouch]:
     """Renew the lease of a replica that is connected to a front, and note the session; empty = there is none.
 
     RocketMQ: REGISTER_BROKER (`anew`), QUERY_DATA_VERSION, BROKER_HEARTBEAT. The lease is never shortened by
     it, and agents do not shorten it either. Without `anew` it is renewed by the timeout that was said
     before. `member`: what the group should have for the replica, as `codec.encode_member` writes it; empty =
-    whatever it has.
+    whatever it has. Who registers is listed again where it was lost, and its table gets another token when
+    `topic`, one of it that must be listed, is not.
     """
     write, broker_id = Write.of(config, broker), broker.broker_id
     group, lease, deadlines, _ = write.lease_keys
     call = Call(
         scripts.VOUCH,
-        (group, lease, _sessions(write), deadlines, write.lease_key(MASTER_ID)),
+        (
+            *(group, lease, _sessions(write), deadlines, write.lease_key(MASTER_ID)),
+            *((write.keys.brokers, write.keys.topics) if anew else ()),
+        ),
         (
             broker_id,
             broker.address,
@@ -93,6 +103,7 @@ def vouch(
             session,
             write.lease_member,
             member,
+            *((broker.broker_name, topic) if anew else ()),
         ),
     )
     status, *rest = yield from script_reply(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -197,7 +197,7 @@ def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = Fa
             held.table_token,
             lease_ttl_ms(config, broker),
             keys.lease_member(name, broker_id),
-            *((name, _served_topic(keys, held)) if listings else ()),
+            *((name, _listed_topic(keys, held)) if listings else ()),
         ),
     )
     left_out: set[str] = set()
@@ -207,11 +207,13 @@ def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = Fa
     return LeaseStatus(status)
 
 
-def _served_topic(keys: Keys, held: Registration) -> str:
-    """Return a topic that the set of topics must have as long as the table is the owner's; empty = none."""
-    if not held.complete:
-        return ""
-    return next((name for name in held.topics if keys.topic(name) not in held.corrupt_keys), "")
+def _listed_topic(keys: Keys, held: Registration) -> str:
+    return listed_topic(keys, held.topics, held.corrupt_keys) if held.complete else ""
+
+
+def listed_topic(keys: Keys, topics: Iterable[str], corrupt_keys: Collection[str]) -> str:
+    """Return a topic of a table that must be listed as long as the table is the owner's; empty = none."""
+    return next((name for name in topics if keys.topic(name) not in corrupt_keys), "")
 
 
 def unregister(

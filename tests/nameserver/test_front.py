@@ -11,7 +11,7 @@ import redis
 
 from sharedroutes.nameserver import listings
 from sharedroutes.nameserver.front import Front
-from sharedroutes.registry import RouteStore
+from sharedroutes.registry import Broker, RouteStore
 from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import (
     RemotingCommand,
@@ -203,7 +203,8 @@ async def test_a_list_that_rebuild_puts_right_is_right_soon_although_no_change_t
 ) -> None:
     monkeypatch.setattr(listings, "_KEPT_S", 0.2)
     async with running(redis_url) as front:
-        await BrokerPeer().register(front)
+        with RouteStore.from_url(redis_url) as store:
+            store.register(Broker("broker-a", "127.0.0.1:10911"), [])
         admin.delete(KEYS.brokers)
 
         async def is_listed() -> bool:

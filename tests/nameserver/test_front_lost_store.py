@@ -16,7 +16,7 @@ from tests.broker_agent.speaking_broker import SpeakingBroker, topic
 from tests.nameserver.rig import BrokerPeer, Peer, gone_everywhere, running
 from tests.support import await_until
 
-FRONTS = Keys("sharedroutes").fronts
+KEYS = Keys("sharedroutes")
 QUICK = {"hang_check": "0.1", "hang_deadline": "0.2"}
 
 
@@ -65,7 +65,7 @@ async def test_what_is_deleted_after_the_store_came_back_empty_is_gone_at_once(
         assert await Peer(two).route("bills") is not None
         lose_everything(own_server)
         with redis.Redis.from_url(own_server.url) as admin:
-            await await_until(lambda: admin.zcard(FRONTS) == 2, description="both fronts are there again")
+            await await_until(lambda: admin.zcard(KEYS.fronts) == 2, description="both fronts are there")
         broker.topics["orders"]["writeQueueNums"] = 9
         broker.version["counter"] += 1
         for front in (one, two):  # each has brought back what it knew before it takes in a registration
@@ -182,3 +182,32 @@ async def test_a_store_that_is_away_when_a_front_has_missed_changes_is_no_error(
 
         await await_until(levels, timeout_s=10, description="it is logged")
         assert levels() == [logging.WARNING]
+
+
+@pytest.mark.parametrize("listing", ["brokers", "topics"])
+async def test_a_listing_that_was_lost_has_a_broker_and_its_topics_again_when_it_registers(
+    own_server: EmbeddedServer, listing: str
+) -> None:
+    async with running(own_server.url) as front, AsyncRouteStore.from_url(own_server.url) as store:
+        broker = BrokerPeer()
+        broker.topics["bills"] = topic("bills")
+        await broker.register(front)
+        with redis.Redis.from_url(own_server.url) as admin:
+            admin.delete(getattr(KEYS, listing))
+        await broker.register(front)
+        assert [one.broker_name for one in await store.brokers()] == ["broker-a"]
+        assert await store.topics() == ["bills", "orders"]
+
+
+async def test_a_topic_that_cannot_be_listed_makes_no_registration_write_again(
+    own_server: EmbeddedServer,
+) -> None:
+    async with running(own_server.url) as front:
+        broker = BrokerPeer()
+        broker.topics["bills"] = topic("bills")
+        with redis.Redis.from_url(own_server.url) as admin:
+            admin.lpush(KEYS.topic("orders"), "foreign")
+            await broker.register(front)
+            token = admin.hget(KEYS.broker("broker-a"), "token")
+            await broker.register(front)
+            assert admin.hget(KEYS.broker("broker-a"), "token") == token

@@ -33,7 +33,7 @@ _ALL: Final = (
         "A heartbeat leaves the deadline of its lease as it was, and the sweep then forgets it.",
         _HOSTS,
         (
-            Edit(f"{_LUA}/heartbeat.lua", "redis.pcall('ZADD', KEYS[3], ends_ms, ARGV[5])", "1"),
+            Edit(f"{_LUA}/heartbeat.lua", "attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])\n", ""),
             Edit(
                 f"{_LUA}/expire.lua",
                 "  attempt('zset', 'ZADD', KEYS[3], deadline_ms(left_ms), ARGV[3])\n",

@@ -160,13 +160,13 @@ OPERATED: Final = (
     ),
     Mutant(
         "unlisted-for-good",
-        "A heartbeat that finds its broker unlisted leaves it so.",
+        "A broker that is not listed any more is left so.",
         ("lost-listing",),
         (
             Edit(
-                "registry/lua/heartbeat.lua",
-                "if not is_listed and attempt(",
-                "if false and attempt(",
+                "registry/lua/_common.lua",
+                "if attempt('hash', 'HEXISTS', brokers, name) == 0 then",
+                "if false then",
             ),
         ),
     ),

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.faults.matrix.auditor import KEYS
-from tests.faults.matrix.fleet import CHURN, HAS_AGENT
+from tests.faults.matrix.fleet import CHURN
 from tests.faults.matrix.kinds.kind import UNTIL_READ_S, UNTIL_TOLD_S, WHOLE_STORE, Effect, Site, fault
 from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO, TOPICS
 
 _LASTS_S: Final = (1.0, 4.0)
-_LISTED_S: Final = 10 * HEARTBEAT_S + CALL_S
-"""One heartbeat in ten looks whether its broker is listed."""
+_LISTED_S: Final = 10 * HEARTBEAT_S + 2 * CALL_S
+"""One heartbeat in ten looks whether its broker and a topic are listed; then the table is written."""
 
 _UNTIL_REREAD_S: Final = (BOUNDS.reread_ms / 1_000 + 0.5, BOUNDS.reread_ms / 1_000 + 1.0)
 
@@ -71,16 +71,14 @@ def delete_listing(site: Site) -> Iterator[Effect]:
 
 @fault("keys", "processes", "owners", "network", "store")  # who does not reach the store brings nothing back
 def lost_listing(site: Site) -> Iterator[Effect]:
-    """Somebody deletes the list of brokers, and heartbeats of agents bring theirs back."""
-    listed = [("HEXISTS", KEYS.brokers, name) for name in HAS_AGENT]
-
-    def are_listed() -> bool:
-        return site.auditor.at_primary(*listed) == [1] * len(listed)
-
-    site.auditor.at_primary(("DEL", KEYS.brokers))
-    agents = site.fleet.agents.values()
-    promised = site.promised("agents list their brokers", _LISTED_S, are_listed, *agents)
-    yield Effect(KEYS.brokers, 0.2, WHOLE_STORE, loses=True, details=promised)
+    """Somebody deletes the lists of brokers and topics; agents and fronts bring back what is theirs."""
+    reads = (("HLEN", KEYS.brokers), ("SCARD", KEYS.topics))
+    before = site.auditor.at_primary(*reads, ("DEL", KEYS.brokers, KEYS.topics)) or []
+    who = [*site.fleet.agents.values(), *site.fleet.fronts.values()]
+    promised = site.promised(
+        "the lists are whole", _LISTED_S, lambda: site.auditor.at_primary(*reads) == before[:-1], *who
+    )
+    yield Effect(f"{KEYS.brokers}, {KEYS.topics}", 0.2, WHOLE_STORE, loses=True, details=promised)
     site.rebuild()
 
 
