@@ -43,7 +43,7 @@ _HANDED_OVER: Final = "restart-agent"
 _SWITCHED: Final = "switch-primary"
 """The fault in which a replica takes over because an operator says so."""
 
-_UNHEARD: Final = "fronts-"
+_UNHEARD: Final = ("fronts-", "leave-")
 """What the names of faults begin with in which a broker lives, answers, and no front hears it."""
 
 _HALF_OPEN: Final = ("front-half-open", "fronts-half-open")

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
+from tests.faults.checker.endings import HELD_MS
 from tests.faults.checker.history import Change, Event, Expected, Fault, Lease, Lost, Record, Sent, Started
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, calm, reasons
 
@@ -47,6 +48,9 @@ def test_nobody_leaves_a_broker_that_only_another_client_does_not_reach(name: st
         ("fronts-cut", "front-half-open", BOUNDS.fronts_ms + BOUNDS.stale_ms + 500, 1),
         ("fronts-half-open", "", BOUNDS.fronts_ms + BOUNDS.stale_ms - 500, 0),
         ("fronts-half-open", "", BOUNDS.fronts_ms + BOUNDS.stale_ms + 500, 1),
+        ("leave-with-a-front", "", HELD_MS + 500, 1),
+        ("leave-with-a-front", "fronts-half-open", BOUNDS.fronts_ms + BOUNDS.stale_ms - 500, 0),
+        ("leave-with-a-front", "fronts-half-open", BOUNDS.fronts_ms + BOUNDS.stale_ms + 500, 1),
     ],
 )
 def test_a_broker_that_no_front_hears_keeps_its_lease_while_a_connection_seems_open(
