@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from ..registry.change_stream.follower_async import AsyncStreamReader
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
-_WAIT_S: Final = 60.0
-_RETRY_S: Final = 5.0
-"""After a failure; standbys look once a second all the while."""
+_SILENT_S: Final = 60.0
+"""After so long a silence slaves look."""
+
+_MISSING_S: Final = 5.0
+"""So often they do without a doorbell; standbys look once a second all the while."""
 
 DOWN: Final = b'"kind":"down"'
 UP: Final = b'"kind":"up"'
@@ -73,11 +75,11 @@ class Bells:
             await reader.stop()
 
     def next_step(self, now: float) -> Step:
-        """Listen; after a long silence tell of it."""
+        """Listen; tell now and then that nothing is heard."""
         if self._silent_at is not None and now >= self._silent_at:
             self._ring(None)
         if self._silent_at is None:
-            self._silent_at = now + _WAIT_S
+            self._silent_at = now + (_MISSING_S if self.bell.is_missing else _SILENT_S)
         return Step(Do.HEAR, wait_s=self._silent_at - now)
 
     def heard(self, message: bytes, _now: float) -> None:
@@ -86,10 +88,10 @@ class Bells:
         self._ring(message)
 
     def bell_failed(self, error: Exception, now: float) -> None:
-        """Tell that nothing is heard, and listen again after a while."""
+        """Listen again soon: that tells of what rang meanwhile."""
+        if not self.bell.is_missing:
+            self._silent_at = None
         self.bell.failed(error, now)
-        self.bell.due_at = max(self.bell.due_at, now + _RETRY_S)
-        self._ring(None)
 
     failed = bell_failed
 

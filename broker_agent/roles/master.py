@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,10 +14,10 @@ from typing import Final, NamedTuple
 
 from ...daemon.threads import in_thread
 from ...registry import MASTER_ID, AsyncRouteStore, Broker, RegistryError
+from ...registry.change_stream.stream import pause_s
 from ..doorbells import DOWN, UP, bells_of
 
 _LOG: Final = logging.getLogger("sharedroutes.broker_agent")
-_RETRY_S: Final = 5.0
 _NOTICE_RETRY_S: Final = 10.0
 _HOOK_S: Final = 30.0
 """A command that takes longer is killed, and tried again."""
@@ -47,6 +48,8 @@ class MasterFollower:
         self._notify = notify
         self._broker: Broker | None = None
         self._ask = asyncio.Event()
+        self._failures = 0
+        self._rng = random.Random()
 
     def note_role(self, broker: Broker | None, store: AsyncRouteStore) -> None:
         """Note what the broker is now; None = that is not known, and the master stays."""
@@ -81,8 +84,10 @@ class MasterFollower:
             found = await store.owner(broker.broker_name)
         except RegistryError as error:
             _LOG.debug("%s: its master is not known now: %s", broker.broker_name, error)
-            asyncio.get_running_loop().call_later(_RETRY_S, self._ask.set)
+            self._failures += 1
+            asyncio.get_running_loop().call_later(pause_s(self._failures, self._rng), self._ask.set)
             return
+        self._failures = 0
         master = Master(found.broker.address, found.broker.ha_address) if found is not None else Master()
         if master != self.known and broker == self._broker:
             self.known = master

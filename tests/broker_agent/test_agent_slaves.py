@@ -13,9 +13,18 @@ import pytest
 import redis
 
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent, Phase
+from sharedroutes.broker_agent.doorbells import DOWN, UP, Bells
 from sharedroutes.broker_agent.rocketmq import broker_conf
 from sharedroutes.broker_agent.settings.loader import agent_config
-from sharedroutes.registry import AsyncRouteStore, Broker, Registration, TopicConfig
+from sharedroutes.registry import (
+    AsyncRouteStore,
+    Broker,
+    Registration,
+    RegistryError,
+    StoreRefused,
+    StoreUnavailable,
+    TopicConfig,
+)
 from tests.broker_agent.data_files import put, topics_json
 from tests.broker_agent.speaking_broker import SpeakingBroker
 from tests.broker_agent.world import HEARTBEAT_S, World
@@ -164,6 +173,28 @@ async def test_a_slave_asks_for_its_master_only_when_something_has_happened(
         assert asked == []
         await world.store.unregister(master)
         await await_until(lambda: asked == ["broker-a"], description="it asks when its group has changed")
+
+
+@pytest.mark.parametrize(
+    ("error", "listens_s"), [(StoreUnavailable("cut"), 1.0), (StoreRefused("NOPERM"), 60.0)]
+)
+async def test_a_slave_without_a_doorbell_looks_every_5_s_until_it_listens_again(
+    world: World, error: RegistryError, listens_s: float
+) -> None:
+    bells, looks = Bells(), list[float]()
+    now = 100.0
+    bells.join(world.store, "a slave", "broker-a", lambda: looks.append(now - 100.0), (DOWN, UP))
+    bells.next_step(now)
+    bells.bell_failed(error, now)
+    assert bells.bell.due_at <= now + listens_s
+    while now < 110.0:
+        now += bells.next_step(now).wait_s
+    bells.next_step(now)
+    assert looks == [5.0, 10.0]
+    bells.heard(b"", now)
+    assert looks == [5.0, 10.0, 10.0]
+    assert bells.next_step(now).wait_s == 60.0
+    await bells.leave("a slave")
 
 
 async def test_a_master_has_none(world: World) -> None:

@@ -12,7 +12,7 @@ from tests.broker_agent.data_files import rewrite, topics_json
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.fleet import QUEUES, BrokerHost
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import LEASE_S, SENT_TO, SLAVE
+from tests.faults.matrix.settings import CALL_S, LEASE_S, SENT_TO, SLAVE
 from tests.faults.victims import AgentProcess, Program
 from tests.proxy import FaultyProxy
 
@@ -22,8 +22,8 @@ _ASKED_S: Final = 1.0
 _BELIEVED_S: Final = 2.5
 """Longer than until a changed broker.conf has been there at two looks, a second apart."""
 
-_TOLD_S: Final = 11.0
-"""An agent that has lost its doorbell listens, and asks, after 5 s; and after 5 s more if that fails once."""
+_TOLD_S: Final = 3 * CALL_S + 2.0
+"""An agent that has lost its doorbell listens within a second, and asks; and a second later if that fails."""
 
 _OF_A_SLAVE: Final = "brokerRole=SLAVE\nbrokerId=1\nenableSlaveActingMaster=true\n"
 _OF_A_MASTER: Final = "brokerRole=ASYNC_MASTER\nbrokerId=0\n"
