@@ -13,7 +13,7 @@ from ..registry.change_stream.stream import MOST_AT_ONCE, BellState, Do, Step, p
 from ..registry.codec import decode_rows
 from ..registry.errors import CorruptData, RegistryError, StoreRefused
 from ..registry.keys import Keys
-from ..registry.plans import ChangePage, changes_since, hint, hints, last_change_id, lookup
+from ..registry.plans import ORIGIN, ChangePage, changes_since, hint, hints, last_change_id, lookup
 from ..registry.plans.expiry import server_time
 from .brokers import Brokers
 from .cache import Request
@@ -104,6 +104,8 @@ class CacheFollower:
         if self.reading is not None and (store_ms := pulse_ms(message)) is not None:
             self.reading.heard_pulse(store_ms, now)
         with self._known.changing():
+            if self._has_no_hold() and pulse_ms(message) is None:
+                self._stream.must_read = True
             changes = self._stream.heard(message, now)
             if changes is None:
                 self._known.take(self._stream.unrecorded(message), now)
@@ -128,7 +130,8 @@ class CacheFollower:
         known, freshness = self._known, self._known.freshness
         with known.changing():
             known.report(page.corrupt)
-            if self._stream.is_foreign:  # what happened meanwhile stands nowhere
+            is_begun = self._has_no_hold() and page.position != ORIGIN
+            if is_begun or self._stream.is_foreign:  # what happened meanwhile stands nowhere
                 page = replace(page, lost=True)
             if page.lost:
                 freshness.lost(self._stream.id or "")
@@ -140,6 +143,15 @@ class CacheFollower:
                     known.doubt(now)
             self._stream.read(page, now)
             freshness.answered(now)
+
+    def _has_no_hold(self) -> bool:
+        """Whether a store that is emptied and filled again would go unnoticed.
+
+        A stream without entries has no place to hold on to. A guard that is up holds losses back anyway.
+        """
+        known = self._known
+        is_guarded = known.cache.losses.guarded_until is not None
+        return self._stream.id == ORIGIN and bool(known.table.alive) and not is_guarded
 
     def bell_failed(self, error: RegistryError, now: float) -> None:
         """Do without a doorbell that is refused; any other failure is one of the store."""

@@ -12,6 +12,8 @@ from sharedroutes.client.observers.events import (
     LossReleased,
     RoutesChanged,
 )
+from sharedroutes.registry.codec import encode_change
+from sharedroutes.registry.plans import ORIGIN
 from tests.client.fake_table import FakeTable
 from tests.client.heard import HOLD_S, PLACE, TAIL_S, Core
 
@@ -200,3 +202,26 @@ def test_what_an_operator_accepts_is_not_held_back_for_long(known: Core) -> None
     lose_everything(known)
     known.accept(2.0)
     assert all(loss.left_s <= TAIL_S for loss in known.health(2.0).held_losses)
+
+
+@pytest.mark.parametrize("by", ["doorbell", "tail"])
+def test_a_store_that_is_emptied_and_filled_again_while_its_stream_had_no_entry_has_lost_changes(
+    known: Core, by: str
+) -> None:
+    known.hear(lost=True)  # by a trim to nothing: the table lacks nothing
+    known.follower.found_place(ORIGIN, 0.0)
+    known.known.cache.refresh_at = TAIL_S
+    known.look(TAIL_S)
+    known.heard.take()
+    known.table.lose_everything()
+    back = [known.table.register(name, topic)[-1] for name, topic in (("b", "u"), ("c", "u"), ("d", "u"))]
+    if by == "doorbell":
+        known.follower.heard(f"{ORIGIN} {PLACE} ".encode() + encode_change(back[0]), 2.0)
+        assert known.tail_due(2.0)
+    known.hear(*back, now=2.0)
+    assert known.heard.all(FeedLost) == [FeedLost(ORIGIN)]
+    known.follower.found_place(PLACE, 2.0)
+    for now in (3.0, 4.0, 5.0):
+        known.look(now)
+    assert known.health(5.0).held_brokers == ("a",)
+    assert known.route("t") is not None
