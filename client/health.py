@@ -102,8 +102,8 @@ class Losses:
         return topic in self.topics.held or not self.brokers.held.keys().isdisjoint(broker_names)
 
     def changes_lost(self, now: float) -> None:
-        """Begin to hold losses back, if not yet doing so."""
-        if self.guarded_until is None or now >= self.guarded_until:
+        """Hold losses back for the whole time from now on, unless something is held back already."""
+        if self.guarded_until is None or now >= self.guarded_until or not self.any_held:
             self.guarded_until, self.reason = now + self._hold_s, "changes lost"
 
     def accept(self, number: int) -> None:

@@ -59,6 +59,21 @@ def test_the_end_of_a_hold_that_ran_out_of_time_is_told(known: Core) -> None:
     assert [{*event.topics} for event in known.heard.all(RoutesChanged)] == [{"t", "u"}]
 
 
+def test_a_broker_is_held_back_for_the_whole_time_when_the_store_loses_its_data_again(known: Core) -> None:
+    known.hear(lost=True)
+    known.follower.found_place(PLACE, 0.0)  # and nothing is lacking; all is read later
+    known.known.cache.refresh_at = 2 * HOLD_S
+    known.look(TAIL_S)
+    known.table.expire("a")
+    known.hear(lost=True, now=HOLD_S - TAIL_S)
+    known.follower.found_place(PLACE, HOLD_S - TAIL_S)
+    known.known.cache.refresh_at = 2 * HOLD_S
+    for now in (HOLD_S - TAIL_S, HOLD_S, HOLD_S + TAIL_S, 2 * HOLD_S - 2 * TAIL_S):
+        known.look(now)
+    assert known.health(0.0).held_brokers == ("a",)
+    assert known.heard.all(LossReleased) == []
+
+
 def test_who_withdrew_is_not_held_back_also_if_changes_before_that_were_lost(known: Core) -> None:
     withdrawn, ended = known.table.unregister("b"), known.table.expire("c")
     known.hear(withdrawn, ended, lost=True)

@@ -142,13 +142,22 @@ def test_it_lets_go_when_the_time_is_over(losses: Losses) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost_at", "until"), [((0.0,), 30.0), ((0.0, 29.0), 30.0), ((0.0, 31.0), 61.0)], ids=repr
+    ("lost_at", "held", "until"),
+    [
+        ((0.0,), "", 30.0),
+        ((0.0, 29.0), "", 59.0),
+        ((0.0, 29.0), "a", 30.0),
+        ((0.0, 31.0), "a", 61.0),
+    ],
+    ids=repr,
 )
 def test_after_lost_changes_the_smallest_loss_is_held_back_for_the_time_and_no_longer(
-    losses: Losses, lost_at: tuple[float, ...], until: float
+    losses: Losses, lost_at: tuple[float, ...], held: str, until: float
 ) -> None:
     for now in lost_at:
         losses.changes_lost(now)
+        if held:
+            losses.brokers.hold(held, 1, now)
     assert holds(losses, 100, 1, now=until - 0.1)
     assert not holds(losses, 100, 1, now=until)
 
