@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +33,7 @@ from ..registry import (
 from ..registry.model import EXPIRED, MASTER_ID, Change, ChangeKind
 from ..registry.plans import fronts
 from ..registry.plans.fronts import Claimed, Holder, Vouched
-from ..registry.plans.leases import listed_topic
+from ..registry.plans.table import looked_for
 from ..remoting import RemotingCommand, ResponseCode, response_to
 from ..remoting.broker.owner import OwnerAnswer, probe_owner
 from . import answers, bodies, header
@@ -241,7 +241,7 @@ class Registrar:
         for _ in range(_TRIES):
             known = self._known.get((broker.broker_name, broker.broker_id))
             token, member = known.said.get(said.digest, _NEVER) if known is not None else _NEVER
-            vouching = self._vouch(broker, number, member, self._listed_topic(broker, known))
+            vouching = self._vouch(broker, number, member, self._looked_for(broker, known))
             # Nothing is told of it: so what was written can be heard of at the same time.
             found = (await asyncio.gather(vouching, self._settled()))[0] if done else await vouching
             if isinstance(found, Vouched) and (done or _is_known(broker, found, token)):
@@ -341,13 +341,13 @@ class Registrar:
                 _LOG.warning("%s: takes over from %s: %s", broker.broker_name, gone.address, found.why)
         return await self._store.run(register(instead_of=gone))
 
-    def _listed_topic(self, broker: Broker, known: _Known | None) -> str:
+    def _looked_for(self, broker: Broker, known: _Known | None) -> Sequence[str]:
         if known is None or broker.broker_id != MASTER_ID:  # a slave's own may count for nothing
-            return ""
-        return listed_topic(self._store.keys, known.topics, known.corrupt_keys)
+            return ()
+        return looked_for(self._store.keys, known.topics, known.corrupt_keys)
 
     async def _vouch(
-        self, broker: Broker, number: int | None = None, member: bytes = b"", topic: str = ""
+        self, broker: Broker, number: int | None = None, member: bytes = b"", topics: Sequence[str] = ()
     ) -> fronts.Vouch:
         """Renew the lease of a broker; one that registers has a session on the connection of this number.
 
@@ -356,7 +356,7 @@ class Registrar:
         session = "" if number is None else self._sessions.open(number, broker)
         try:
             config, anew = self._store.config, number is not None
-            plan = fronts.vouch(config, broker, session, anew=anew, member=member, topic=topic)
+            plan = fronts.vouch(config, broker, session, anew=anew, member=member, topics=topics)
             return await self._store.run(plan)
         finally:
             if number is not None and not self._sessions.has(number, broker):

@@ -130,12 +130,16 @@ local function disown_table(key)
 end
 
 -- Lists the broker of the group at `key` again where the list was lost, or was foreign and was moved away. Returns
--- whether `topic`, one of its table ('' = none), is listed; if not, the table is disowned: its owner lists all anew.
-local function list_again(key, brokers, name, topics, topic)
+-- whether topics of its table, the arguments from `first` on, are listed; if not, the table is disowned, and its owner
+-- lists all anew.
+local function list_again(key, brokers, name, topics, first)
   if attempt('hash', 'HEXISTS', brokers, name) == 0 then
     attempt('hash', 'HSET', brokers, name, redis.call('HGET', key, 'cluster') or '')
   end
-  local is_lost = topic ~= '' and attempt('set', 'SISMEMBER', topics, topic) == 0
+  local is_lost = false
+  for a = first, #ARGV do
+    is_lost = is_lost or attempt('set', 'SISMEMBER', topics, ARGV[a]) == 0
+  end
   if is_lost then
     disown_table(key)
   end

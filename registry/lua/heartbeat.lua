@@ -1,4 +1,4 @@
--- KEYS broker, lease, deadlines, then brokers and topics if they are to be looked at; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member, then broker name and a topic of its table that is served ('' = none); reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated; does without foreign deadlines, brokers and topics
+-- KEYS broker, lease, deadlines, then brokers and topics if they are to be looked at; ARGV broker id, epoch, expected token ('' = any), TTL in ms, deadline member, then broker name and topics of its table that are served; reply {'ok'}, {'fenced', epoch}, {'lease'} or {'table'}; may be repeated; does without foreign deadlines, brokers and topics
 local group = redis.pcall('HMGET', KEYS[1], 'epoch:' .. ARGV[1], 'token', 'member:' .. ARGV[1], 'vouched:' .. ARGV[1])
 if group.err then
   return foreign(KEYS[1], 'hash') or group
@@ -19,5 +19,5 @@ attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])
 if ARGV[3] ~= '' and token ~= ARGV[3] then
   return {'table'}
 end
-local is_listed = #KEYS == 3 or list_again(KEYS[1], KEYS[4], ARGV[6], KEYS[5], ARGV[7])
+local is_listed = #KEYS == 3 or list_again(KEYS[1], KEYS[4], ARGV[6], KEYS[5], 7)
 return {is_listed and 'ok' or 'table'}

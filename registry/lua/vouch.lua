@@ -1,4 +1,4 @@
--- KEYS broker, lease, sessions, deadlines, lease of id 0, then brokers and topics if they are to be looked at; ARGV broker id, address, TTL in ms ('' = that of the last vouch), session ('' = none), deadline member, member ('' = any), then broker name and a topic of its table that is served ('' = none); reply {'ok', epoch, token, owner ('agent', 'fronts' or 'gone' = an agent that is), '1' = the member is as given, lease of id 0, member of id 0 ('' = none)}, {'none'} = there is no lease, {'claimed', ms since then} = it is being registered, or {'other', address} = the lease is of another one; may be repeated; does without foreign deadlines, brokers and topics
+-- KEYS broker, lease, sessions, deadlines, lease of id 0, then brokers and topics if they are to be looked at; ARGV broker id, address, TTL in ms ('' = that of the last vouch), session ('' = none), deadline member, member ('' = any), then broker name and topics of its table that are served; reply {'ok', epoch, token, owner ('agent', 'fronts' or 'gone' = an agent that is), '1' = the member is as given, lease of id 0, member of id 0 ('' = none)}, {'none'} = there is no lease, {'claimed', ms since then} = it is being registered, or {'other', address} = the lease is of another one; may be repeated; does without foreign deadlines, brokers and topics
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
 if bad then return bad end
 local id, DEFAULT_TTL_MS = ARGV[1], '120000'
@@ -40,7 +40,7 @@ if ARGV[4] ~= '' then
   end
 end
 redis.call('PEXPIREAT', KEYS[3], ends_ms) -- a heartbeat that names no session keeps those that there are
-if #KEYS > 5 and not list_again(KEYS[1], KEYS[6], ARGV[7], KEYS[7], ARGV[8]) then
+if #KEYS > 5 and not list_again(KEYS[1], KEYS[6], ARGV[7], KEYS[7], 8) then
   token = redis.call('HGET', KEYS[1], 'token')
 end
 local is_same = ARGV[6] == '' or ARGV[6] == member

@@ -78,7 +78,7 @@ def vouch(
     *,
     anew: bool,
     member: bytes = b"",
-    topic: str = "",
+    topics: Sequence[str] = (),
 ) -> Plan[Vouch]:
     """Renew the lease of a replica that is connected to a front, and note the session; empty = there is none.
 
@@ -86,7 +86,7 @@ def vouch(
     it, and agents do not shorten it either. Without `anew` it is renewed by the timeout that was said
     before. `member`: what the group should have for the replica, as `codec.encode_member` writes it; empty =
     whatever it has. Who registers is listed again where it was lost, and its table gets another token when
-    `topic`, one of it that must be listed, is not.
+    one of `topics`, some of it that must be listed, is not.
     """
     write, broker_id = Write.of(config, broker), broker.broker_id
     group, lease, deadlines, _ = write.lease_keys
@@ -103,7 +103,7 @@ def vouch(
             session,
             write.lease_member,
             member,
-            *((broker.broker_name, topic) if anew else ()),
+            *((broker.broker_name, *topics) if anew else ()),
         ),
     )
     status, *rest = yield from script_reply(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,7 @@ from ..errors import BrokerOwned, BrokerWithdrawn, CorruptData, SeenLease
 from ..keys import Keys
 from ..model import MASTER_ID, Broker, ChangeKind, LeaseStatus, Registration
 from .base import Call, Plan, Reply, read_reply, script_reply
-from .table import NO_VERSION, Write, fenced
+from .table import NO_VERSION, Write, fenced, looked_for
 
 SUCCESSOR: Final = "0"
 """Only a higher state version, from another address, takes a live lease over."""
@@ -197,7 +197,7 @@ def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = Fa
             held.table_token,
             lease_ttl_ms(config, broker),
             keys.lease_member(name, broker_id),
-            *((name, _listed_topic(keys, held)) if listings else ()),
+            *((name, *_looked_for(keys, held)) if listings else ()),
         ),
     )
     left_out: set[str] = set()
@@ -207,13 +207,8 @@ def heartbeat(config: RegistryConfig, held: Registration, *, listings: bool = Fa
     return LeaseStatus(status)
 
 
-def _listed_topic(keys: Keys, held: Registration) -> str:
-    return listed_topic(keys, held.topics, held.corrupt_keys) if held.complete else ""
-
-
-def listed_topic(keys: Keys, topics: Iterable[str], corrupt_keys: Collection[str]) -> str:
-    """Return a topic of a table that must be listed as long as the table is the owner's; empty = none."""
-    return next((name for name in topics if keys.topic(name) not in corrupt_keys), "")
+def _looked_for(keys: Keys, held: Registration) -> list[str]:
+    return looked_for(keys, held.topics, held.corrupt_keys) if held.complete else []
 
 
 def unregister(

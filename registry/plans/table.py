@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
@@ -32,6 +33,9 @@ FRONTS_AT_ONCE: Final = 12_000
 
 It ends before its deadline even if a thousand brokers have each of the topics: a call takes 50 ms then.
 """
+
+_LOOKED_FOR: Final = 4
+"""Topics at once, drawn at random, in the list of all topics: others may have listed some of them again."""
 
 _FEWEST_TOPICS: Final = 300
 """That one call counts for: it has a record, too."""
@@ -229,13 +233,21 @@ def read_topics(
     return _token(write.broker_key, token), stored
 
 
+def looked_for(keys: Keys, topics: Collection[str], corrupt_keys: Collection[str] = ()) -> list[str]:
+    """Return a few topics of a table that must be listed as long as the table is its owner's."""
+    some = random.sample([*topics], min(_LOOKED_FOR, len(topics)))
+    return [name for name in some if keys.topic(name) not in corrupt_keys]
+
+
 def routed(write: Write, stored: Mapping[str, bytes]) -> Plan[dict[str, bytes]]:
     """Return the stored topics that are listed and have their row; the others must be written again."""
     broker, entries, found = write.broker.broker_name.encode(), iter(stored.items()), dict[str, bytes]()
     while part := [*islice(entries, _SCAN_COUNT)]:
         indexes = yield from mget([write.keys.topic(topic) for topic, _ in part])
-        (listed,) = yield Reads((("SISMEMBER", write.keys.topics, part[0][0]),))
-        if unless_foreign(write.keys.topics, listed) == 0:  # the list was lost, and with it all of these
+        some = looked_for(write.keys, [topic for topic, _ in part])
+        listed = yield Reads([("SISMEMBER", write.keys.topics, topic) for topic in some])
+        # The list was lost, and with it all of these that nobody else has.
+        if any(unless_foreign(write.keys.topics, reply) == 0 for reply in listed):
             continue
         found.update(
             (topic, config)

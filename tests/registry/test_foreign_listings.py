@@ -238,3 +238,15 @@ async def test_what_was_done_without_is_logged_once(
             await store.heartbeat(held)
         await store.unregister(held)
     assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [KEYS.deadlines]
+
+
+async def test_topics_that_nobody_else_has_are_listed_again_though_others_list_the_rest(
+    store: Store, admin: redis.Redis
+) -> None:
+    other = await store.register(replace(broker("broker-b"), address=OTHER_ADDRESS), topics(3))
+    held = await store.register(broker(), topics(4))
+    admin.delete(KEYS.topics)
+    for owner, table in ((other, topics(3)), (held, topics(4))):
+        assert await store.heartbeat(owner, listings=True) is LeaseStatus.TABLE_LOST
+        await store.register(owner.broker, table, held=owner)
+    assert await store.topics() == ["t0", "t1", "t2", "t3"]
