@@ -178,7 +178,9 @@ class Sessions:
         reason: str,
         config: RegistryConfig,
     ) -> bool:
-        return await self._store.run(fronts.release(config, broker, sessions, why, reason))
+        is_here = why is Ending.CLOSED and self.holds(broker.broker_name, broker.broker_id)
+        plan = fronts.release(config, broker, sessions, why, reason, is_here=is_here)
+        return await self._store.run(plan)
 
     async def _restore_until_done(self, restore: Restore) -> None:
         while not self._stopping.is_set():

@@ -1,7 +1,7 @@
--- KEYS broker, lease, sessions, deadlines, changes, fronts; ARGV broker id, address, deadline member, change record, bounds of the feed, epoch that stands in the record, why ('closed' = these connections were, 'goodbye' = the broker says that it ends, 'dead' = it was asked, and does not answer), ms for which that was found out ('dead': who connected meanwhile lives), then sessions of this front to remove; reply {'ok'} = the lease was ended, {'held'} = another connection or an agent has the broker, {'gone'} = there was no such lease, or {'other', epoch} = look again; may be repeated; does without foreign deadlines, changes and fronts
+-- KEYS broker, lease, sessions, deadlines, changes, fronts; ARGV broker id, address, deadline member, change record, bounds of the feed, epoch that stands in the record, why ('closed' = these connections were, 'goodbye' = the broker says that it ends, 'dead' = it was asked, and does not answer), ms for which that was found out ('dead': who connected meanwhile lives), '1' = another connection to this front has the broker, or is about to register it, then sessions of this front to remove; reply {'ok'} = the lease was ended, {'held'} = another connection or an agent has the broker, {'gone'} = there was no such lease, or {'other', epoch} = look again; may be repeated; does without foreign deadlines, changes and fronts
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
 if bad then return bad end
-local id, why, FIRST_SESSION = ARGV[1], ARGV[7], 9
+local id, why, FIRST_SESSION = ARGV[1], ARGV[7], 10
 local owner, address = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (.+)$')
 if address == ARGV[2] and owner ~= ARGV[6] then
   return {'other', owner}
@@ -17,7 +17,7 @@ for a = FIRST_SESSION, #ARGV do
     newest_us = began_us
   end
 end
-local now_ms, held, ended, connected_ms = tonumber(deadline_ms(0)), false, {}, 0
+local now_ms, held, ended, connected_ms = tonumber(deadline_ms(0)), ARGV[9] == '1', {}, 0
 local sessions = redis.call('HGETALL', KEYS[3])
 for i = 1, #sessions, 2 do
   local session = sessions[i]

@@ -141,13 +141,15 @@ def release(
     reason: str,
     *,
     judged_ms: int = 0,
+    is_here: bool = False,
 ) -> Plan[bool]:
     """End sessions of a replica, and its lease unless somebody else has it; return whether that was ended.
 
-    Somebody else: another session at a front that lives, or an agent. A broker that says goodbye ends what
-    began before the newest of these sessions; without sessions, all of them. One that counts as dead stays if
-    it has connected in the `judged_ms` that it took to find that out. RocketMQ: unRegisterBroker,
-    onChannelDestroy; there a late end wipes a registration that was made meanwhile (apache/rocketmq#11043).
+    Somebody else: another session at a front that lives, or an agent; `is_here`: another connection to this
+    front, which may wait until it is registered. A broker that says goodbye ends what began before the newest
+    of these sessions; without sessions, all of them. One that counts as dead stays if it has connected in the
+    `judged_ms` that it took to find that out. RocketMQ: unRegisterBroker, onChannelDestroy; there a late end
+    wipes a registration that was made meanwhile (apache/rocketmq#11043).
     """
     write = Write.of(config, broker)
     group, lease, deadlines, changes = write.lease_keys
@@ -167,6 +169,7 @@ def release(
                 epoch,
                 why,
                 judged_ms,
+                int(is_here),
                 *sessions,
             ),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,8 @@ import pytest
 import redis
 
 from sharedroutes.nameserver.front import Front
-from sharedroutes.registry import AsyncRouteStore, Broker, EmbeddedServer, RouteStore, TopicConfig
+from sharedroutes.nameserver.sessions import Sessions
+from sharedroutes.registry import AsyncRouteStore, Broker, EmbeddedServer, RouteStore, TopicConfig, plans
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import fronts
 from tests.broker_agent.speaking_broker import SpeakingBroker
@@ -234,6 +236,27 @@ async def test_who_gave_up_before_the_store_was_back_does_not_come_and_go_before
         with redis.Redis.from_url(own_server.url) as admin:
             kinds = [record["kind"] for record in records(admin)]
         assert kinds.count("down") == 0
+
+
+async def test_who_registers_on_another_connection_stays_when_the_former_one_was_closed(
+    own_server: EmbeddedServer,
+) -> None:
+    broker, lease = Broker("broker-a", "127.0.0.1:1"), KEYS.lease("broker-a", 0)
+    held = KEYS.sessions("broker-a", 0)
+    async with running(own_server.url) as front, AsyncRouteStore.from_url(own_server.url) as store:
+        former, waits = Peer(front), Peer(front)
+        await store.run(plans.register(store.config, broker, {}, admit=False, joint=True))
+        await store.run(fronts.vouch(store.config, broker, f"f1.{former.number}", anew=True))
+        sessions = Sessions(store, "f1", lambda **_: None, random.Random(1))
+        for connection in (former, waits):
+            with sessions.in_use(connection.number):
+                sessions.open(connection.number, broker)
+        with redis.Redis.from_url(own_server.url) as admin:
+            sessions.closed(former)
+            await await_until(lambda: not admin.exists(held), description="its session has ended")
+            assert admin.exists(lease)
+            sessions.closed(waits)
+            await await_until(lambda: not admin.exists(lease), description="it is out")
 
 
 @pytest.mark.parametrize("policy", ["serve", "ask", "refuse"])
