@@ -154,12 +154,14 @@ def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:
     Of `docs/design.md`: a TTL is at least twice the heartbeat, so that half of it may be lost; and of what
     must always hold 9, so that it does not matter what the clock of the agent says.
     """
-    owners = {(of.broker, of.id, of.epoch): of for of in past.of(State) if of.state == "owner"}
+    owners = [of for of in past.of(State) if of.state == "owner"]
     for change in past.of(Change):
         record = change.record
         if record is None or record.kind != ChangeKind.DOWN or record.reason != EXPIRED:
             continue
-        owner = owners.get((record.broker, record.id, record.epoch))
+        ended = record.broker, record.id, record.epoch
+        said = [of for of in owners if (of.broker, of.id, of.epoch) == ended and of.at_us <= change.at_us]
+        owner = said[-1] if said else None
         if owner is None or not is_left_alone(past, owner.who, change.at_us, owner.at_us):
             continue
         if not is_left_alone(past, record.broker, change.at_us):

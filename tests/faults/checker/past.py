@@ -256,6 +256,12 @@ class Past:
         seen = {look.epoch if look.address == replica.address else None for look in around}
         return None not in seen if len(around) == _BOTH_SIDES and len(seen) == 1 else None
 
+    def is_coming(self, replica: Replica, at: int) -> bool:
+        """Whether a replica had no lease when it was looked at last, and has one at the next look."""
+        looks = self.looks.get(replica[:2], [])
+        index = bisect_right(looks, at, key=at_us)
+        return [of.address == replica.address for of in looks[max(0, index - 1) : index + 1]] == [False, True]
+
     @cached_property
     def arrivals(self) -> dict[Replica, list[int]]:
         """When the stream told of each replica that it has come."""

@@ -74,6 +74,23 @@ def test_the_clock_of_an_agent_is_no_reason_for_a_lease_to_end_and_a_kill_is(nam
     assert len(found) == (name == "clock-behind")
 
 
+def test_an_agent_that_was_cut_off_a_moment_before_may_have_the_same_lease_again_later() -> None:
+    events = altered(EXPIRED)
+    (down,) = (event for event in events if isinstance(event, Change) and event.id == f"{event.at_us}-0")
+    assert down.record is not None
+    of = down.record
+    owner = next(
+        event
+        for event in reversed(events)
+        if isinstance(event, State) and (event.broker, event.id, event.epoch) == (of.broker, of.id, of.epoch)
+    )
+    begin = Fault(at_us=owner.at_us + 1, who="scheduler", name="cut-owners", target="", phase="begin")
+    begin = replace(begin, disturbs=(owner.who,))
+    end = replace(begin, at_us=down.at_us - 1_000, phase="end")
+    again = replace(owner, at_us=down.at_us + 1_000_000)
+    assert reasons([*events, begin, end, again], "d", "its lease has ended") == []
+
+
 @pytest.mark.parametrize(("name", "found"), [("kill-agent", 1), ("slow", 0), ("kill-store", 0)])
 def test_a_sweep_is_late_only_where_nothing_concerns_the_sweeper(name: str, found: int) -> None:
     disturbs = (STORE,) if name == "kill-store" else ()

@@ -22,6 +22,7 @@ from tests.faults.checker.history import (
     Replica,
     Route,
     Run,
+    Started,
     TableContent,
 )
 from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, address_of, reasons
@@ -81,6 +82,20 @@ def violations(events: Iterable[Event]) -> int:
 )
 def test_who_may_be_without_a_route(gone: tuple[str, ...], expected: int) -> None:
     assert violations(history(dict.fromkeys(gone, 9_000_000))) == expected
+
+
+@pytest.mark.parametrize(("begun_us", "expected"), [(LOST_US - 100_000, 0), (3_000_000, 1)])
+def test_a_client_that_has_just_begun_may_see_those_first_that_come_back(
+    begun_us: int, expected: int
+) -> None:
+    begin = Started(at_us=begun_us, who="client", pid=2, has_snapshot=True)
+    events = [
+        replace(event, epoch=1, address=address_of(event.broker))
+        if isinstance(event, Lease) and event.broker in BROKERS[1:] and event.at_us > LOST_US
+        else event
+        for event in history(dict.fromkeys(BROKERS, 9_000_000))
+    ]
+    assert violations([*events, begin]) == expected
 
 
 @pytest.mark.parametrize(("reason", "expected"), [("closed", 0), (EXPIRED, 1)])

@@ -289,14 +289,16 @@ def _had_ended(past: Past, event: Route | Lost, since_us: int, used: set[Replica
 
     A client believes an end that the store confirms; of so many at once, it believes none for a while, but
     those of which who held the lease says so: whether that was right is for rule (d) to say. After
-    the store stood still for longer than a lease, all are over, and what counts is who is not back yet.
+    the store stood still for longer than a lease, all are over, and what counts is who is not back yet. So it
+    is for a client that has just begun: it did not see them all gone.
     """
+    is_new = event.at_us < past.begun_us(event.who, event.at_us)
     looks = past.of(Lease)
     first, last = (bisect_right(looks, at, key=at_us) for at in (since_us, event.at_us))
     for at in (*(look.at_us for look in looks[first:last]), event.at_us):
         lives = {replica: past.lives(replica, at) for replica in {*used, *past.expected_at(at).leases}}
         is_gone = (False,) if past.stood_still(at) else (False, None)
-        gone = [replica for replica in used if lives[replica] in is_gone]
+        gone = [of for of in used if lives[of] in is_gone and not (is_new and past.is_coming(of, at))]
         holders = addresses_of(past.expected_at(at), event.topic)
         if any(lives[holder] for holder in holders):
             continue

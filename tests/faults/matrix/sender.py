@@ -248,8 +248,7 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
 def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     """Send until SIGTERM."""
     snapshot = snapshot_of(Path(folder), name)
-    # One of them sweeps, so that somebody does when neither agents nor fronts reach the store.
-    config = client_config(snapshot, "replica" if where == "replica" else "primary", sweep=kind == "threads")
+    config = client_config(snapshot, "replica" if where == "replica" else "primary")
     with Writer(Path(folder, "history"), name, delays=name) as history:
         history.write(Started(pid=os.getpid(), has_snapshot=snapshot.exists()))
         if kind == "threads":

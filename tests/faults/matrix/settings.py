@@ -62,8 +62,8 @@ def snapshot_of(folder: Path, client: str) -> Path:
     return folder / "snapshots" / client / "routes.json"
 
 
-def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = False) -> ClientConfig:
-    """Return the settings of the clients."""
+def client_config(snapshot: Path, where: ReadFrom = "primary") -> ClientConfig:
+    """Return the settings of the clients, who sweep when neither agents nor fronts reach the store."""
     return ClientConfig(
         registry=RegistryConfig(
             call_deadline_s=CALL_S, connect_deadline_s=CALL_S, sweeper_lease_s=SWEEPER_LEASE_S
@@ -75,7 +75,7 @@ def client_config(snapshot: Path, where: ReadFrom = "primary", *, sweep: bool = 
         guard_hold_s=HOLD_S,
         snapshot_path=snapshot,
         read_from=where,
-        sweep=sweep,
+        sweep=True,
         hints=HintConfig(),
     )
 
