@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Final
 
@@ -70,9 +71,11 @@ def check_that_the_dead_are_out(past: Past, verdict: Verdict) -> None:
     """Check that a broker that is dead or drained has no lease, so long after one could have been renewed."""
     truths = past.of(Expected)
     for before, after in pairwise(truths):
-        limit_us = past.limit_us(after.at_us, _allowed_ms(past, after.at_us), *past.everybody)
+        out = {*before.table.leases} - {*after.table.leases}
+        allowed_ms = _allowed_ms(past, after.at_us, {replica.broker for replica in out})
+        limit_us = past.limit_us(after.at_us, allowed_ms, *past.everybody)
         lasting = past.faults_in(after.at_us, limit_us)
-        for replica in {*before.table.leases} - {*after.table.leases}:
+        for replica in out:
             back_us = _back_us(past, replica, after.at_us)
             if back_us <= limit_us or not _is_of_the_broker(lasting, replica):
                 continue
@@ -87,13 +90,13 @@ def check_that_the_dead_are_out(past: Past, verdict: Verdict) -> None:
             verdict.check(reason if kept else "", after, shown)
 
 
-def _allowed_ms(past: Past, since_us: int) -> int:
-    """Return for how long what was taken at a time may keep its lease.
+def _allowed_ms(past: Past, since_us: int, brokers: Collection[str]) -> int:
+    """Return for how long brokers that were taken at a time may keep their leases.
 
     When all connections of a broker are closed, who had one ends the lease at once, unless a front died a
-    moment before, which still counts as one that has the broker. Of docs/design/limits.md: fronts that have
-    begun a moment before have heard no answer of a broker yet, and leave it until its lease has ended. So do
-    fronts with a broker that they reach, and that does not reach them.
+    moment before, which still counts as one that has the broker. Of docs/design/limits.md: where a front or
+    the broker has begun a moment before, no answer was heard yet, and the lease ends by itself. So it is where
+    fronts reach a broker that does not reach them.
     """
     begun = [window for window in past.faults if since_us - _FRONTS_LIVE_US <= window.begin_us <= since_us]
     kept_open = any(of.fault.name in _HALF_OPEN for of in past.faults_in(since_us - _IDLE_US, since_us))
@@ -101,10 +104,11 @@ def _allowed_ms(past: Past, since_us: int) -> int:
         return HELD_MS
     if [window.fault.name.startswith(_CLOSED) for window in begun] == [True] and not kept_open:
         return past.bounds.gone_ms
-    asked = not any(window.fault.name.startswith(_UNHEARD) for window in begun) and all(
-        is_left_alone(past, who, since_us - 1) and past.begun_us(who, since_us) <= since_us
-        for who in past.starts
-        if who.startswith(_FRONT)
+    fronts = [who for who in past.starts if who.startswith(_FRONT)]
+    asked = (
+        not any(window.fault.name.startswith(_UNHEARD) for window in begun)
+        and all(is_left_alone(past, who, since_us - 1) for who in fronts)
+        and all(past.begun_us(who, since_us) <= since_us for who in (*fronts, *brokers))
     )
     return (past.bounds.lease_ms if asked else past.bounds.fronts_ms) + past.bounds.stale_ms
 

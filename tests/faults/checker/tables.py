@@ -8,7 +8,7 @@ from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import Change, Expected, Record
 from tests.faults.checker.past import Past, Verdict
 
-_WRITTEN_AGAIN: Final = ("corrupt-", "delete-")
+_WRITTEN_AGAIN: Final = ("corrupt-", "delete-", "lost-")
 """What the names of faults begin with after which an owner writes what it has once more."""
 
 _Owner: TypeAlias = tuple[str, int, int]

@@ -90,6 +90,7 @@ def test_nobody_sends_to_a_broker_whose_write_permission_was_taken(
     assert reasons([*story.events, wiped, sent, lifted, late], "g", "has taken") == []
 
 
+@pytest.mark.parametrize("who", ["front-1", BROKER])
 @pytest.mark.parametrize(
     ("begun_ms", "seen_ms", "wrong"),
     [
@@ -100,8 +101,8 @@ def test_nobody_sends_to_a_broker_whose_write_permission_was_taken(
         (BOUNDS.back_ms - 1_000, BOUNDS.fronts_ms + BOUNDS.stale_ms + 500, 1),
     ],
 )
-def test_a_front_that_has_just_begun_leaves_a_broker_that_hangs_its_lease(
-    begun_ms: int | None, seen_ms: int, wrong: int
+def test_a_broker_that_hangs_is_left_its_lease_where_a_front_or_it_has_just_begun(
+    begun_ms: int | None, seen_ms: int, wrong: int, who: str
 ) -> None:
     story = calm()
     gone_us = 1_000 * story.now_ms
@@ -114,7 +115,7 @@ def test_a_front_that_has_just_begun_leaves_a_broker_that_hangs_its_lease(
     seen = replace(looks[-1], at_us=gone_us + 1_000 * seen_ms)
     more: list[Event] = [begin, dead, seen, replace(begin, at_us=seen.at_us + 9_000_000, phase="end")]
     if begun_ms is not None:
-        more.append(Started(at_us=gone_us - 1_000 * begun_ms, who="front-1", pid=9))
+        more.append(Started(at_us=gone_us - 1_000 * begun_ms, who=who, pid=9))
     assert len(reasons([*story.events, *more], "d", "keeps its lease")) == wrong
 
 

@@ -74,7 +74,7 @@ def test_what_no_broker_is_to_have_stays_deleted(topic: str, wrong: int) -> None
     assert len(after(story, "deleted for good")) == wrong
 
 
-@pytest.mark.parametrize("name", ["flushall", "delete-listing", "corrupt-listing"])
+@pytest.mark.parametrize("name", ["flushall", "delete-listing", "lost-listing", "corrupt-listing"])
 @pytest.mark.parametrize("lost_first", [True, False])
 def test_what_the_store_loses_later_is_written_again(name: str, *, lost_first: bool) -> None:
     story = begun()
