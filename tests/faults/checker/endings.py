@@ -95,7 +95,7 @@ def _allowed_ms(past: Past, since_us: int, brokers: Collection[str]) -> int:
 
     When all connections of a broker are closed, who had one ends the lease at once, unless a front died a
     moment before, which still counts as one that has the broker. Of docs/design/limits.md: where a front or
-    the broker has begun a moment before, no answer was heard yet, and the lease ends by itself. So it is where
+    the broker has begun a moment before, no answer was heard yet: the lease ends by itself. So it does where
     fronts reach a broker that does not reach them.
     """
     begun = [window for window in past.faults if since_us - _FRONTS_LIVE_US <= window.begin_us <= since_us]

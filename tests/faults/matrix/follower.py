@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from sharedroutes.daemon.logs import LogOutput
 from sharedroutes.registry import Change, Idle, RegistryConfig, RegistryError, Reset, RouteStore
 from sharedroutes.registry.plans import Lookup
 from tests.faults.checker.history import Item, Record, Replica, Started, TableContent, Writer
@@ -43,6 +44,7 @@ def main(url: str, folder: str) -> None:
     """Follow until killed."""
     config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
     with (
+        LogOutput("json", "info"),
         Writer(Path(folder, "history"), NAME, delays=NAME) as history,
         RouteStore.from_url(url, config) as store,
     ):

@@ -28,6 +28,7 @@ from sharedroutes.client import (
     RouteClient,
 )
 from sharedroutes.client.observers.state import Health
+from sharedroutes.daemon.logs import LogOutput
 from sharedroutes.registry import RegistryError, TopicRoute
 from sharedroutes.remoting import FrameError, RemotingCommand, ResponseCode, request
 from sharedroutes.remoting.broker.client import BrokerClient
@@ -249,7 +250,7 @@ def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     """Send until SIGTERM."""
     snapshot = snapshot_of(Path(folder), name)
     config = client_config(snapshot, "replica" if where == "replica" else "primary")
-    with Writer(Path(folder, "history"), name, delays=name) as history:
+    with LogOutput("json", "info"), Writer(Path(folder, "history"), name, delays=name) as history:
         history.write(Started(pid=os.getpid(), has_snapshot=snapshot.exists()))
         if kind == "threads":
             send_in_threads(url, config, history, name)
