@@ -171,6 +171,7 @@ class RouteCache:
         table = self.table
         changed: set[str] = set()
         last_word = {(of.broker_name, of.broker_id): of for of in changes if of.kind in _OF_A_LEASE}
+        came = {of.broker_name for of in last_word.values() if of.kind is ChangeKind.UP}
         for change in changes:
             name = change.broker_name
             if change.kind in OF_NO_TABLE:
@@ -184,8 +185,10 @@ class RouteCache:
             elif name in table.groups:
                 self._stale_groups[name] = self._number
                 own_word = change.kind is ChangeKind.DOWN and change.reason != EXPIRED
-                is_back = change is not last_word.get((name, change.broker_id))  # and about to be looked at
-                if own_word and not is_back and self._drop_replica(name, change.broker_id):
+                is_back = change is not last_word.get((name, change.broker_id))
+                # What is about to be looked at may stay: who is back, or whose last replica has a successor.
+                stays = is_back or (name in came and table.is_alone(name))
+                if own_word and not stays and self._drop_replica(name, change.broker_id):
                     changed |= table.topics_of((name,))
             else:
                 self._passed_over = self._number

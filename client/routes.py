@@ -135,6 +135,11 @@ class TableCopy:
         else:
             self.alive[name] = broker
 
+    def is_alone(self, name: str) -> bool:
+        """Whether a broker has one live replica."""
+        broker = self.alive.get(name)
+        return broker is not None and len(broker.broker_addrs) == 1
+
     def drop_replica(self, name: str, broker_id: int) -> bool:
         """Remove the address of a replica; return whether it was known."""
         broker = self.alive.get(name)

@@ -65,6 +65,30 @@ def test_who_left_and_is_back_in_one_reading_is_served_until_it_was_looked_at(ri
     assert rig.cache.take([back, left]) == {"t"}
 
 
+def test_the_last_replica_of_a_group_is_served_until_the_one_was_looked_at_that_came_after_it(
+    rig: Rig,
+) -> None:
+    rig.table.register("a", "t")
+    rig.table.unregister("a")
+    rig.table.register("a", broker_id=1)
+    rig.look()
+    rig.ask("t")
+    before = rig.route("t")
+    left, came = rig.table.unregister("a", 1), rig.table.come_up("a")
+    assert rig.cache.take([left, came]) == set()
+    assert rig.route("t") == before
+    assert rig.look() == {"t"}
+    assert rig.brokers_of("t") == {"a": {MASTER_ID: came.address}}
+
+
+def test_a_replica_that_left_is_dropped_at_once_where_there_is_another_one(rig: Rig) -> None:
+    rig.table.register("a", broker_id=1)
+    rig.learn(["a"])
+    left, again = rig.table.unregister("a", 1), rig.table.come_up("a")
+    assert rig.cache.take([left, again]) == {"t"}
+    assert [*rig.brokers_of("t")["a"]] == [MASTER_ID]
+
+
 def test_who_left_and_is_back_where_it_was_is_served_also_if_changes_before_that_were_lost(rig: Rig) -> None:
     rig.learn(["a"])
     before = rig.route("t")
