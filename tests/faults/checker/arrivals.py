@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.plans.changes import order
-from tests.faults.checker.history import LISTED, Change, Item, Record, Replica, Route, Written
+from tests.faults.checker.history import FAILOVER, LISTED, Change, Item, Record, Replica, Route, Written
 from tests.faults.checker.past import Past, Verdict, at_us, said_between
 
 _FIRST: Final = (0, 0)
@@ -45,6 +45,7 @@ def check_that_changes_arrive(past: Past, verdict: Verdict) -> None:
     _check_views(past, said, verdict)
     for (_, topic), routes in said.items():
         _check_queues(past, fresh[topic], routes, verdict)
+        _check_ages(past, fresh[topic], routes, verdict)
     _check_orders(past, said, verdict)
     _check_reread(past, said, verdict)
     _check_spread(past, said, verdict)
@@ -103,6 +104,40 @@ def _check_queues(past: Past, fresh: list[Route], said: list[Route], verdict: Ve
         if after.queues != before.queues:
             since_us = after.at_us
             bound_ms = _arrival_ms(past, since_us)
+
+
+def _check_ages(past: Past, fresh: list[Route], said: list[Route], verdict: Verdict) -> None:
+    """Check that a view was true when the store has confirmed it, by the age that it has.
+
+    Of `docs/design.md`, what must always hold: 7, the last known routes are served "with their age". A
+    replica may lag, and who was the primary may be asked for a moment.
+    """
+    for known in said:
+        if known.age_ms is None or known.server:
+            continue
+        since_us = known.at_us - 1_000 * (known.age_ms + past.bounds.heard_ms)
+        since_us -= past.late_us(since_us, known.at_us, known.who)
+        seen_us = past.limit_us(known.at_us, past.bounds.heard_ms)  # a client may hear before it is seen
+        if any(window.fault.name == FAILOVER for window in past.faults_in(since_us, seen_us)):
+            continue
+        found = [dict(route.queues) for route in said_between(fresh, since_us, seen_us)]
+        wrong = [
+            broker
+            for broker, queues in known.queues
+            if found
+            and all(look.get(broker, queues) != queues for look in found)
+            and not _was_changed(past, broker, since_us, seen_us)  # for less time than between two lookups
+        ]
+        reason = f"{known.who} has {known.topic} on {', '.join(wrong)} as it was not {known.age_ms} ms ago"
+        verdict.check(reason if wrong else "", known)
+
+
+def _was_changed(past: Past, broker: str, since_us: int, until_us: int) -> bool:
+    """Whether the stream tells of another table of a broker in that time."""
+    changes = past.of(Change)
+    first, last = (bisect_right(changes, at, key=at_us) for at in (since_us, until_us))
+    records = (change.record for change in changes[first:last])
+    return any(of and (of.kind, of.broker) == (ChangeKind.TOPICS, broker) for of in records)
 
 
 def _arrival_ms(past: Past, since_us: int) -> int:

@@ -54,7 +54,7 @@ _IDLE_US: Final = 120_000_000
 _BRIEF: Final = ("pause-broker-briefly", "pause-broker-and-rest")
 """Faults in which a broker stands still for less than its hang check takes."""
 
-_FRONT: Final = "front-"
+FRONT: Final = "front-"
 """What the names of fronts begin with, and those of faults that keep a broker from one of them."""
 
 _STILL: Final = ("kill-", "pause-")
@@ -104,7 +104,7 @@ def _allowed_ms(past: Past, since_us: int, brokers: Collection[str]) -> int:
         return HELD_MS
     if [window.fault.name.startswith(_CLOSED) for window in begun] == [True] and not kept_open:
         return past.bounds.gone_ms
-    fronts = [who for who in past.starts if who.startswith(_FRONT)]
+    fronts = [who for who in past.starts if who.startswith(FRONT)]
     asked = (
         not any(window.fault.name.startswith(_UNHEARD) for window in begun)
         and all(is_left_alone(past, who, since_us - 1) for who in fronts)
@@ -146,10 +146,8 @@ def check_that_the_living_stay(past: Past, verdict: Verdict) -> None:
 def _is_half_cut(past: Past, at_us: int) -> bool:
     """Whether a fault keeps a broker from one of its fronts, and the other may not have it either."""
     lasting = past.faults_in(at_us - 1_000 * past.bounds.back_ms, at_us)
-    is_cut = any(window.fault.name.startswith(_FRONT) for window in lasting)
-    return is_cut and not all(
-        is_left_alone(past, who, at_us) for who in past.starts if who.startswith(_FRONT)
-    )
+    is_cut = any(window.fault.name.startswith(FRONT) for window in lasting)
+    return is_cut and not all(is_left_alone(past, who, at_us) for who in past.starts if who.startswith(FRONT))
 
 
 def check_that_the_living_are_renewed(past: Past, verdict: Verdict) -> None:

@@ -249,6 +249,9 @@ class Route(_Event, frozen=True, kw_only=True, tag="route"):
     server: str = ""
     """Where the client reads, as host:port, if it may read at replicas."""
 
+    age_ms: int | None = None
+    """How long ago the store has confirmed it, as the client says; None = it does not say."""
+
     fresh: bool = False
     """Whether it is no cached view but a lookup, made for this event by the auditor."""
 
@@ -419,7 +422,6 @@ History: TypeAlias = Sequence[Event]
 """Events by time, `run` first."""
 
 _DECODER: Final = msgspec.json.Decoder(Event)
-_AT_US: Final = attrgetter("at_us")
 
 
 class BadHistory(Exception):
@@ -487,7 +489,7 @@ def read_file(path: Path) -> list[Event]:
 
 def merged(histories: Iterable[Iterable[Event]]) -> list[Event]:
     """Return the events of several processes by time; raise BadHistory if it begins with no run."""
-    events = sorted((event for history in histories for event in history), key=_AT_US)
+    events = sorted((event for history in histories for event in history), key=attrgetter("at_us"))
     if not events or not isinstance(events[0], Run):
         raise BadHistory("a history begins with `run`")
     return events

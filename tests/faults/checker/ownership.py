@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.endings import has_lived, is_left_alone
+from tests.faults.checker.endings import FRONT, has_lived, is_left_alone
 from tests.faults.checker.history import (
     FAILOVER,
     LISTED,
@@ -347,8 +347,12 @@ def _taken_alive(past: Past, fenced: State, owner: State) -> Lease | None:
 
 
 def _check_that_none_is_thrown_out(past: Past, verdict: Verdict) -> None:
-    """Check that nobody registers elsewhere a broker that lives, and that no fault concerns."""
+    """Check that nobody registers elsewhere a broker that lives, and that no fault concerns.
+
+    Whose lease no agent says to be its own has it by fronts.
+    """
     owners = {(of.broker, of.id, of.epoch): of for of in past.of(State) if of.state == "owner"}
+    fronts = [who for who in past.starts if who.startswith(FRONT)]
     for change in past.of(Change):
         record = change.record
         if record is None or record.kind != ChangeKind.UP:
@@ -356,11 +360,12 @@ def _check_that_none_is_thrown_out(past: Past, verdict: Verdict) -> None:
         at = [of for of in past.expected_at(change.at_us).leases if of[:2] == (record.broker, record.id)]
         tenures = [of for of in past.tenures.get((record.broker, record.id), ()) if of.replica in at]
         before = _last_before(tenures, change.at_us)
-        owner = before and owners.get((record.broker, record.id, before.epoch))
-        if before is None or owner is None or not has_lived(past, record, change.at_us, past.bounds.lease_ms):
+        if before is None or not has_lived(past, record, change.at_us, past.bounds.lease_ms):
             continue
-        if all(is_left_alone(past, who, change.at_us) for who in (owner.who, record.broker)):
-            starved = past.was_starved(change.at_us, owner.who)
+        owner = owners.get((record.broker, record.id, before.epoch))
+        speak = [owner.who] if owner else fronts
+        if speak and all(is_left_alone(past, who, change.at_us) for who in (*speak, record.broker)):
+            starved = past.was_starved(change.at_us, *speak)
             reason = f"{record.broker}:{record.id} lives at {before.replica.address}, and was registered at "
             is_right = starved or record.address == before.replica.address
             verdict.check("" if is_right else reason + record.address, owner, change)

@@ -16,6 +16,8 @@ from tests.faults.checker.history import (
     Late,
     Lease,
     Record,
+    Replica,
+    Route,
     Sent,
     Started,
     State,
@@ -120,16 +122,17 @@ def test_a_broker_that_hangs_is_left_its_lease_where_a_front_or_it_has_just_begu
 
 
 @pytest.mark.parametrize(
-    ("after_ms", "other_fails", "anew", "wrong"),
+    ("after_ms", "other_fails", "anew", "topic", "wrong"),
     [
-        (500, False, False, 1),
-        (BOUNDS.alone_ms + 500, False, False, 0),
-        (500, True, False, 0),
-        (500, False, True, 0),
+        (500, False, False, TOPIC, 1),
+        (BOUNDS.alone_ms + 500, False, False, TOPIC, 0),
+        (500, True, False, TOPIC, 0),
+        (500, True, False, "without the other", 1),
+        (500, False, True, TOPIC, 0),
     ],
 )
 def test_who_has_failed_is_left_alone_for_a_while(
-    after_ms: int, *, other_fails: bool, anew: bool, wrong: int
+    after_ms: int, topic: str, *, other_fails: bool, anew: bool, wrong: int
 ) -> None:
     story = calm()
     failed = Sent(who=CLIENTS[0], message="m", topic=TOPIC, broker=BROKER, address="", attempt=2, ok=False)
@@ -139,5 +142,7 @@ def test_who_has_failed_is_left_alone_for_a_while(
     if anew:
         story.own(BROKER)
     story.now_ms += after_ms
-    story.tell(replace(failed, address=address_of(BROKER), attempt=1))
+    holders = tuple(Replica(name, 0, address_of(name)) for name in (BROKER, BROKERS[2]))
+    story.tell(Route(who=CLIENTS[0], topic="without the other", brokers=holders))
+    story.tell(replace(failed, topic=topic, address=address_of(BROKER), attempt=1))
     assert len(reasons(story.events, "e", "sends first")) == wrong

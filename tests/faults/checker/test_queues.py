@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.history import Fault, Record, Route
-from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of, reasons
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of, calm, reasons
 
 BROKER: str = BROKERS[0]
 
@@ -40,6 +40,33 @@ def late(after_ms: int, fault: str) -> list[str]:
 )
 def test_a_client_knows_soon_how_many_queues_a_broker_has(after_ms: int, fault: str, *, wrong: bool) -> None:
     assert bool(late(after_ms, fault)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "server", "is_changed", "wrong"),
+    [
+        (1_000, "", False, 1),
+        (2_000 - BOUNDS.heard_ms - 10, "", False, 1),
+        (2_000 - BOUNDS.heard_ms + 10, "", False, 0),
+        (3_000, "", False, 0),
+        (None, "", False, 0),
+        (1_000, "a replica", False, 0),
+        (1_000, "", True, 0),
+    ],
+)
+def test_what_a_client_says_was_so_when_the_store_confirmed_it(
+    age_ms: int | None, server: str, *, is_changed: bool, wrong: int
+) -> None:
+    story = calm()
+    fresh = Route(who="auditor", topic=TOPIC, fresh=True)
+    story.tell(replace(fresh, queues=((BROKER, 4),)))
+    story.now_ms += 1_000
+    story.tell(replace(fresh, queues=((BROKER, 8),)))
+    story.now_ms += 2_000 - 1
+    story.tell(Route(who=CLIENTS[0], topic=TOPIC, queues=((BROKER, 4),), age_ms=age_ms, server=server))
+    if is_changed:
+        story.change(Record(kind=ChangeKind.TOPICS, broker=BROKER, changed=(TOPIC,)))
+    assert len(reasons(story.events, "d", "as it was not")) == wrong
 
 
 @pytest.mark.parametrize(("epoch", "wrong"), [(0, 1), (1, 0)])

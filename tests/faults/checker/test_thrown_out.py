@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
 from tests.faults.checker.endings import DRAINED
-from tests.faults.checker.history import OPERATOR, STORE, Event, Fault, Log, Record
+from tests.faults.checker.history import OPERATOR, STORE, Event, Fault, Log, Record, Started, State
 from tests.faults.checker.story import BOUNDS, BROKERS, Story, address_of, reasons
 
 BROKER = BROKERS[0]
@@ -39,6 +39,18 @@ def test_who_stands_still_may_be_replaced(who: str, wrong: int) -> None:
     fault = around(story, who)
     story.change(Record(kind=ChangeKind.UP, broker=BROKER, epoch=story.now_ms, address="127.0.0.1:1"))
     assert len(reasons([*story.events, *fault], "g", "was registered at")) == wrong
+
+
+@pytest.mark.parametrize(("who", "wrong"), [("somebody else", 1), ("front-1", 0), (BROKER, 0)])
+def test_who_lives_and_is_at_fronts_is_not_registered_elsewhere(who: str, wrong: int) -> None:
+    story = Story()
+    story.begin()
+    story.tell(Started(who="front-1", pid=1))
+    story.calm()
+    fault = around(story, who)
+    story.change(Record(kind=ChangeKind.UP, broker=BROKER, epoch=story.now_ms, address="127.0.0.1:1"))
+    at_fronts = [of for of in story.events if not isinstance(of, State)]
+    assert len(reasons([*at_fronts, *fault], "g", "was registered at")) == wrong
 
 
 def drained(by: str, *, lifts: bool) -> Story:

@@ -31,14 +31,15 @@ def check_that_the_well_are_used(past: Past, verdict: Verdict) -> None:
     lasts 10 s, each time 10 s more, up to 60 s, and then the broker gets a growing part of its turns for 5 s.
     Of `docs/client/faults.md`: a broker that was restarted has a clean slate.
     """
-    attempts: dict[tuple[str, str], dict[str, list[Sent]]] = defaultdict(lambda: defaultdict(list))
+    attempts: dict[tuple[str, str], list[Sent]] = defaultdict(list)
     for sent in past.of(Sent):
-        attempts[sent.who, sent.topic][sent.address].append(sent)
+        attempts[sent.who, sent.address].append(sent)
+    keys = {(sent.who, sent.topic): None for sent in past.of(Sent)}
     for calm in chain(calms(past), _cut_off_from_one(past)):
         truth = past.expected_at(calm.begin_us)
-        for (who, topic), sent_to in attempts.items():
+        for who, topic in keys:
             for replica in addresses_of(truth, topic):
-                _check_used(past, calm, (who, topic), replica, sent_to[replica.address], verdict)
+                _check_used(past, calm, (who, topic), replica, attempts[who, replica.address], verdict)
 
 
 def _cut_off_from_one(past: Past) -> Iterator[Calm]:
@@ -52,7 +53,7 @@ def _cut_off_from_one(past: Past) -> Iterator[Calm]:
 
 
 def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
-    """Check that no message goes first to the one broker that has failed a moment before.
+    """Check that no message goes first to the one broker of its topic that has failed a moment before.
 
     Of `docs/client/faults.md`: after a failure a broker is left alone for 10 s, or until it was restarted.
     """
@@ -67,9 +68,9 @@ def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
         elif isinstance(event, Sent):
             bad, began_us = failed[event.who], event.began_us or event.at_us
             since_us = max(works_us, began_us - 1_000 * past.bounds.alone_ms)
-            others = names.get((event.who, event.topic), set()) - {event.address}
-            before = bad.get(event.address)
-            recent = {of for of, sent in bad.items() if sent.at_us > began_us - _COUNTED_US}
+            named = names.get((event.who, event.topic), set())
+            others, before = named - {event.address}, bad.get(event.address)
+            recent = {of for of, sent in bad.items() if of in named and sent.at_us > began_us - _COUNTED_US}
             is_recent = before is not None and since_us < before.at_us < began_us and len(recent) == 1
             if before is not None and is_recent and others and event.attempt == 1:
                 replica = Replica(event.broker, 0, event.address)
@@ -85,14 +86,11 @@ def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
 def _check_used(
     past: Past, calm: Calm, key: tuple[str, str], replica: Replica, attempts: list[Sent], verdict: Verdict
 ) -> None:
-    inside = [sent for sent in attempts if calm.begin_us < sent.at_us < calm.end_us]
+    seen = [of for of in attempts if of.topic == key[1] or _restricts(of)]
+    inside = [sent for sent in seen if calm.begin_us < sent.at_us < calm.end_us]
     ends = [calm.begin_us, *(sent.at_us for sent in inside)]
     begins = [*(sent.began_us or sent.at_us for sent in inside), calm.end_us]
-    bad_us = [
-        sent.at_us
-        for sent in attempts
-        if not sent.ok or sent.at_us - (sent.began_us or sent.at_us) >= _SLOW_US
-    ]
+    bad_us = [sent.at_us for sent in attempts if _restricts(sent)]
     reason = ""
     for since_us, until_us in zip(ends, begins, strict=True):
         if until_us - since_us < 1_000 * past.bounds.slow_start_ms:
@@ -108,6 +106,11 @@ def _check_used(
                 for_s = (until_us - known_us) / 1e6
                 reason = f"{key[0]} has not sent to {replica.broker} for {for_s:.1f} s, which lives"
     verdict.check(reason, past.expected_event(calm.begin_us), *attempts[-1:])
+
+
+def _restricts(sent: Sent) -> bool:
+    """Whether an attempt makes a client avoid its broker, for messages of every topic."""
+    return not sent.ok or sent.at_us - (sent.began_us or sent.at_us) >= _SLOW_US
 
 
 def _came_us(past: Past, replica: Replica, until_us: int) -> int:

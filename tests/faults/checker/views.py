@@ -243,6 +243,7 @@ def routes_are_kept(past: Past) -> Verdict:
                 reason = f"{event.who} had a route of {event.topic}, and has none"
                 verdict.violate(reason, before, past.expected_event(event.at_us), event)
         if isinstance(event, Route) and not event.fresh:
+            _check_that_none_is_forgotten(past, knows.get((event.who, event.topic)), event, verdict)
             knows[event.who, event.topic] = event
     check_that_snapshots_are_new(past, verdict)
     check_that_snapshots_are_whole(past, verdict)
@@ -265,11 +266,24 @@ def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
     tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
     if not all(addresses_of(table, event.topic) for table in tables):
         return False
-    return _was_forgotten(past, event) or not _had_ended(past, event, since_us, used)
+    holders = addresses_of(past.expected_at(event.at_us), event.topic)
+    return _were_forgotten(past, event, holders) or not _had_ended(past, event, since_us, used)
 
 
-def _was_forgotten(past: Past, event: Route | Lost) -> bool:
-    """Whether the store has lost changes, and nobody who holds the topic has been back since then."""
+def _check_that_none_is_forgotten(past: Past, before: Route | None, event: Route, verdict: Verdict) -> None:
+    """Check that a view goes on to name each replica that lives, and is not back since changes were lost."""
+    if before is None or not event.brokers or event.topic == LISTED:
+        return
+    if any(before.at_us < at <= event.at_us for at in past.starts.get(event.who, ())):
+        return
+    gone = {*(before.brokers or ())} - {*(event.brokers or ())}
+    for replica in gone & addresses_of(past.expected_at(event.at_us), event.topic):
+        reason = f"{event.who} names {replica.broker} no more at {replica.address}, which the store has lost"
+        verdict.check(reason if _were_forgotten(past, event, {replica}) else "", before, event)
+
+
+def _were_forgotten(past: Past, event: Route | Lost, holders: set[Replica]) -> bool:
+    """Whether the store has lost changes, and none of those who hold a topic has been back since then."""
     since_us = event.at_us - 1_000 * past.bounds.hold_ms
     resets = [
         item.at_us for item in past.of(Item) if item.kind == "reset" and item.reason == ResetReason.LOST
@@ -279,7 +293,7 @@ def _was_forgotten(past: Past, event: Route | Lost) -> bool:
         return False
     return not any(
         resets[index] < look.at_us <= event.at_us and look.epoch is not None
-        for holder in addresses_of(past.expected_at(event.at_us), event.topic)
+        for holder in holders
         for look in past.looks.get(holder[:2], ())
     )
 

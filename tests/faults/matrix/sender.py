@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from sharedroutes.client import (
     NoRoute,
     RouteClient,
 )
+from sharedroutes.client import Route as ClientRoute
 from sharedroutes.client.observers.state import Health
 from sharedroutes.daemon.logs import LogOutput
 from sharedroutes.registry import RegistryError, TopicRoute
@@ -34,11 +36,24 @@ from sharedroutes.remoting import FrameError, RemotingCommand, ResponseCode, req
 from sharedroutes.remoting.broker.client import BrokerClient
 from sharedroutes.remoting.codes import RequestCode
 from tests.faults.checker.history import Lost, Replica, Route, Sent, Started, Writer, now_us
-from tests.faults.matrix.settings import POLICY, SENT_TO, TOPICS, client_config, snapshot_of
+from tests.faults.matrix.settings import (
+    ALSO_SENT_TO,
+    POLICY,
+    REFRESH_S,
+    SELDOM_S,
+    SENT_TO,
+    TOPICS,
+    client_config,
+    snapshot_of,
+)
 from tests.nameserver.running import Peer
 
 _MESSAGE_S: Final = 0.1
+_ALSO: Final = 3
+"""One of so many messages is of ALSO_SENT_TO: so often that each queue has its turn."""
+
 _SAY_S: Final = 1.0
+_LOOK_S: Final = 0.05
 
 
 def replicas_of(route: TopicRoute | None) -> tuple[Replica, ...] | None:
@@ -72,18 +87,31 @@ class Book:
         self._history = history
         self._begin = f"{name}-{os.getpid()}"
         self._messages = 0
+        self._said_of = ""
+        self._said_s = 0.0
 
-    def next_message(self) -> str:
-        """Return the id of a new message."""
+    def is_to_say(self) -> bool:
+        """Whether to write down what it says: each second, and when it has lost or found the store."""
+        source, now_s = self._client.health().source, time.monotonic()
+        if source == self._said_of and now_s < self._said_s + _SAY_S:
+            return False
+        self._said_of, self._said_s = source, now_s
+        return True
+
+    def next_message(self) -> tuple[str, str]:
+        """Return the id of a new message, and its topic."""
         self._messages += 1
-        return f"{self._begin}-{self._messages}"
+        topic = SENT_TO if self._messages % _ALSO else ALSO_SENT_TO
+        return f"{self._begin}-{self._messages}", topic
 
     def says(self, topic: str, route: TopicRoute | None) -> None:
         """Write down what the client says of a topic."""
         health = self._client.health()
         stale, held = health.source != "live", health.held_brokers
         said = Route(topic=topic, brokers=replicas_of(route), queues=queues_of(route), stale=stale, held=held)
-        self._history.write(replace(said, server=health.server))
+        age_s = route.age_s if isinstance(route, ClientRoute) else None
+        age_ms = None if age_s is None else round(1_000 * age_s)
+        self._history.write(replace(said, server=health.server, age_ms=age_ms))
 
     @contextmanager
     def attempt(self, message: str, number: int, queue: MessageQueue) -> Iterator[None]:
@@ -110,9 +138,9 @@ class Book:
                 )
             )
 
-    def lost(self, message: str, error: RegistryError) -> None:
+    def lost(self, message: str, topic: str, error: RegistryError) -> None:
         """Write down that no attempt succeeded."""
-        self._history.write(Lost(message=message, topic=SENT_TO, error=repr(error)))
+        self._history.write(Lost(message=message, topic=topic, error=repr(error)))
 
 
 def _header(queue: MessageQueue) -> dict[str, str]:
@@ -177,21 +205,20 @@ def send_in_threads(url: str, config: ClientConfig, history: Writer, name: str) 
         book = Book(client, history, name)
 
         def say() -> None:
-            while not over.wait(_SAY_S):
-                for topic in TOPICS:
-                    with suppress(RegistryError):
-                        book.says(topic, client.get([topic]).get(topic))
+            while not over.wait(_LOOK_S):
+                for topic in TOPICS if book.is_to_say() else ():  # asks nobody: a look shows all leases
+                    book.says(topic, client.known_route(topic))
 
         client.on_change(lambda change: book.says(change.topic, change.route))
         threading.Thread(target=say, name="says", daemon=True).start()
         while not over.wait(_MESSAGE_S):
-            message = book.next_message()
+            message, topic = book.next_message()
             try:
-                for attempt in client.attempts(SENT_TO, policy=POLICY):
+                for attempt in client.attempts(topic, policy=POLICY):
                     with attempt as queue, book.attempt(message, attempt.number, queue):
                         connections.send(queue, message, attempt.timeout_s)
             except (NoRoute, AttemptsFailed, RegistryError) as error:
-                book.lost(message, error)
+                book.lost(message, topic, error)
 
 
 class AsyncConnections:
@@ -225,22 +252,22 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
 
         async def say() -> None:
             while True:
-                for topic in TOPICS:
+                for topic in TOPICS if book.is_to_say() else ():
                     with suppress(RegistryError):
                         book.says(topic, (await client.get([topic])).get(topic))
-                await asyncio.sleep(_SAY_S)
+                await asyncio.sleep(_LOOK_S)
 
         await client.on_change(lambda change: book.says(change.topic, change.route))
         saying = asyncio.create_task(say())
         while not over.is_set():
-            message = book.next_message()
+            message, topic = book.next_message()
             try:
-                async for attempt in client.attempts(SENT_TO, policy=POLICY):
+                async for attempt in client.attempts(topic, policy=POLICY):
                     async with attempt as queue:
                         with book.attempt(message, attempt.number, queue):
                             await connections.send(queue, message, attempt.timeout_s)
             except (NoRoute, AttemptsFailed, RegistryError) as error:
-                book.lost(message, error)
+                book.lost(message, topic, error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), _MESSAGE_S)
         saying.cancel()
@@ -249,7 +276,8 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
 def main(kind: str, name: str, url: str, folder: str, where: str) -> None:
     """Send until SIGTERM."""
     snapshot = snapshot_of(Path(folder), name)
-    config = client_config(snapshot, "replica" if where == "replica" else "primary")
+    refresh_s = SELDOM_S if kind == "threads" else REFRESH_S
+    config = client_config(snapshot, "replica" if where == "replica" else "primary", refresh_s=refresh_s)
     with LogOutput("json", "info"), Writer(Path(folder, "history"), name, delays=name) as history:
         history.write(Started(pid=os.getpid(), has_snapshot=snapshot.exists()))
         if kind == "threads":

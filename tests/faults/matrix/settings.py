@@ -27,6 +27,9 @@ REFRESH_S: Final = 6.0
 JITTER_S: Final = 1.5
 """So much sooner than a refresh that it shows whether a client reads because of a loss."""
 
+SELDOM_S: Final = 30.0
+"""The default, for the other client: what it hears, and its looks at leases, have to do."""
+
 RECONNECT_S: Final = 2.0
 
 _MORE: Final = tuple(f"more-{number}" for number in range(1, 5))
@@ -51,6 +54,9 @@ TOPICS: Final = tuple(sorted({topic for topics in ON.values() for topic in topic
 SENT_TO: Final = "orders"
 """On all brokers: no fault takes all of them."""
 
+ALSO_SENT_TO: Final = "payments"
+"""On two of them."""
+
 SLAVE: Final = ("broker-a", 1)
 """The one that a fault may bring."""
 
@@ -62,14 +68,14 @@ def snapshot_of(folder: Path, client: str) -> Path:
     return folder / "snapshots" / client / "routes.json"
 
 
-def client_config(snapshot: Path, where: ReadFrom = "primary") -> ClientConfig:
+def client_config(snapshot: Path, where: ReadFrom = "primary", *, refresh_s: float) -> ClientConfig:
     """Return the settings of the clients, who sweep when neither agents nor fronts reach the store."""
     return ClientConfig(
         registry=RegistryConfig(
             call_deadline_s=CALL_S, connect_deadline_s=CALL_S, sweeper_lease_s=SWEEPER_LEASE_S
         ),
         topics=TOPICS,
-        refresh_s=REFRESH_S,
+        refresh_s=refresh_s,
         jitter_s=JITTER_S,
         reconnect_s=RECONNECT_S,
         guard_hold_s=HOLD_S,

@@ -142,6 +142,12 @@ def registration(
     return request(RequestCode.REGISTER_BROKER, {**fields, "bodyCrc32": str(crc32(body))}, body=body)
 
 
+def registration_in(path: Path, fields: Mapping[str, str]) -> RemotingCommand:
+    """Return what a broker says that has the topics of a topics.json."""
+    written = orjson.loads(path.read_bytes())
+    return registration(fields, written["topicConfigTable"], written["dataVersion"])
+
+
 class Registrar:
     """What a broker without an agent says to a front: what it has, and that it lives."""
 

@@ -39,7 +39,7 @@ def test_two_faults_together_are_of_different_areas() -> None:
 
 
 def test_the_follower_reaches_the_store_while_something_else_is_in_the_place_of_the_stream() -> None:
-    together = {of for pair in pairs(7, 600 * len(ALL)) if "corrupt-stream" in pair for of in pair}
+    together = {of for pair in pairs(7, 900 * len(ALL)) if "corrupt-stream" in pair for of in pair}
     assert {"kill-broker", "kill-client", "topics-half"} < together
     apart = {"kill-follower", "pause-follower", "cut", "half-open", "deaf", "pause-store", "kill-store"}
     assert apart < KINDS.keys()

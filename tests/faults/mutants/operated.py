@@ -254,4 +254,144 @@ OPERATED: Final = (
             ),
         ),
     ),
+    Mutant(
+        "absent-agents-say",
+        "A front leaves the table of a broker to its agent, also when that has ended.",
+        ("agent-leaves-fronts",),
+        (
+            Edit(
+                "registry/lua/vouch.lua",
+                "has = tonumber(agent_ms or '0') > tonumber(deadline_ms(0)) and 'agent' or 'gone'",
+                "has = 'agent'",
+            ),
+        ),
+    ),
+    Mutant(
+        "unswept-when-full",
+        "Who sweeps cannot renew its lease at a server that is full.",
+        ("full",),
+        (
+            Edit(
+                "registry/lua/sweep.lua",
+                "  redis.call('DEL', KEYS[1]) -- a server that is full lets a script go on that has written, "
+                "and SET is no exception\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "proves-what-is-held",
+        "A client that holds brokers back looks as seldom whether they are there as one that misses none.",
+        ("cut-owners-for-long",),
+        (
+            Edit(
+                "client/cache.py",
+                "if not self.losses.any_held:\n            due_at",
+                "if self.table:\n            due_at",
+            ),
+        ),
+    ),
+    Mutant(
+        "wipes-unheard",
+        "An agent that heard no answer when it took the write permission does not give it back.",
+        ("drain",) * 3,
+        (
+            Edit(
+                "broker_agent/planner/planner.py",
+                "                self._intent.wiped = call.broker_name\n",
+                "                pass\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "owners-unasked",
+        "A front takes a broker over that registers elsewhere, without asking whether the owner lives.",
+        ("second-master",) * 3,
+        (
+            Edit(
+                "nameserver/registrar.py",
+                "                if found.answer is not OwnerAnswer.NONE:\n                    raise\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "behind-asked-again",
+        "A client asks the replica that is behind again and again, and never the primary.",
+        ("replica-behind",) * 2,
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "self._rests_until[self.current] = now + _REST_S",
+                "pass",
+            ),
+        ),
+        store="sentinel",
+    ),
+    Mutant(
+        "stand-ins-unsaved",
+        "A client that begins with its snapshot does not know which slave may stand in for its master.",
+        ("begin-without-store",) * 3,
+        (Edit("client/snapshot.py", '"actingMaster": broker.enable_acting_master,', ""),),
+    ),
+    Mutant(
+        "others-fill-the-cap",
+        "Of the brokers of a topic that fail, fewer are left alone while those of others fail, too.",
+        ("pause-broker-and-rest",) * 3,
+        (
+            Edit(
+                "client/selection/views.py",
+                "islice((name for name in verdict.blocked if name in names), limit)",
+                "name for name in islice(verdict.blocked, limit) if name in names",
+            ),
+        ),
+    ),
+    Mutant(
+        "a-part-is-all",
+        "A client that lost changes lets a master go whose slave is back before it.",
+        ("flushall",) * 3,
+        (
+            Edit(
+                "client/cache.py",
+                "return replace(new, broker_addrs=merged), len(merged) == len(new.broker_addrs)",
+                "return replace(new, broker_addrs=merged), True",
+            ),
+        ),
+    ),
+    Mutant(
+        "young-though-lost",
+        "What a client knows counts as confirmed although it has lost changes, and not read it since.",
+        ("change-unheard",) * 2,
+        (
+            Edit(
+                "client/health.py",
+                "        self._all_read = False\n        self._tell(FeedLost(position))",
+                "        self._tell(FeedLost(position))",
+            ),
+        ),
+    ),
+    Mutant(
+        "nonsense-is-empty",
+        "A topics.json in which no topic makes sense is a broker that has none.",
+        ("topics-invalid",) * 3,
+        (
+            Edit(
+                "broker_agent/rocketmq/topics.py",
+                "if self.problems or not self._topics:",
+                "if self.problems:",
+            ),
+        ),
+    ),
+    Mutant(
+        "silences-add-up",
+        "A broker counts as gone when it has not answered three times in its life.",
+        ("pause-broker-briefly",) * 2,
+        (
+            Edit(
+                "remoting/broker/probing.py",
+                "        self.speaks = True\n        self._unanswered = 0\n",
+                "        self.speaks = True\n",
+            ),
+        ),
+    ),
 )

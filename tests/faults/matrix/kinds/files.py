@@ -25,6 +25,8 @@ _WHOLE_S: Final = 0.5
 _SEEN_S: Final = 2 * BOUNDS.heard_ms / 1_000
 """Longer than it takes until clients show a change of which they heard."""
 
+_NO_JSON: Final = b'{"topicConfigTable": [}'
+_INVALID: Final = (_NO_JSON, b'{"topicConfigTable": {"nonsense": 1}}')
 _DISK_BYTES: Final = 32_768
 _PAGE_BYTES: Final = 4_096
 
@@ -56,8 +58,8 @@ def topics_empty(site: Site) -> Iterator[Effect]:
 
 @fault("files")
 def topics_invalid(site: Site) -> Iterator[Effect]:
-    """topics.json is no JSON."""
-    return _ugly(site, lambda path, _: rewrite(path, b'{"topicConfigTable": [}'))
+    """topics.json is no JSON, or none of its topics makes sense."""
+    return _ugly(site, lambda path, _: rewrite(path, site.rng.choice(_INVALID)))
 
 
 @fault("files")
@@ -82,7 +84,7 @@ def topics_backup_newer(site: Site) -> Iterator[Effect]:
 def topics_backup_older(site: Site) -> Iterator[Effect]:
     """topics.json is no JSON, and its .bak is one of before a topic was created."""
     path, lasts_s = site.fleet.hosts["broker-a"].topics_path, site.lasts(LONG_S)
-    path.write_bytes(b'{"topicConfigTable": [}')
+    path.write_bytes(_NO_JSON)
     _write_backup(path, topics_json(SENT_TO, counter=0))
     try:
         yield Effect(path.name, lasts_s)

@@ -33,7 +33,7 @@ UNTIL_TOLD_S: Final = (LONG_S[0] + BOUNDS.told_ms / 1_000, LONG_S[1] + BOUNDS.to
 """Longer than it takes until the end of a lease was told, even if the sweeper died with its owner."""
 
 UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
-"""Longer than it takes until every client has looked at each of its topics, whatever it has heard."""
+"""Longer than it takes until a client has looked at each of its topics, whatever it has heard."""
 
 AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
 """Longer than a client leaves a broker alone that has failed once."""
@@ -105,9 +105,8 @@ class Site:
             for _ in registry.admin.rebuild():
                 pass
 
-    def change_topic(self, queues: int, topic: str = "") -> bool:
+    def change_topic(self, queues: int, topic: str = "", *, name: str = "broker-c") -> bool:
         """Have a broker at the fronts change a topic, or make it; return whether it has asked both for it."""
-        name = "broker-c"
         topic = topic or next(topic for topic in ON[name] if topic != SENT_TO)
         if not self.order(name, UPDATE_TOPIC, {"topic": topic, "readQueueNums": str(queues)}):
             return False

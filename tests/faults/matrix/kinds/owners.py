@@ -7,8 +7,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Final
 
-import orjson
-
 from sharedroutes.registry import RegistryError
 from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG
 from sharedroutes.registry.scripts import UNREGISTER
@@ -17,8 +15,17 @@ from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import BOUNDS, CALL_S, FRONT_LEASE_MS, HEARTBEAT_S, LEASE_S, SENT_TO, TOPICS
-from tests.faults.matrix.stand_in import COMES, DELETE_TOPIC, LEAVES, registration, said_by
+from tests.faults.matrix.settings import (
+    BOUNDS,
+    CALL_S,
+    FRONT_LEASE_MS,
+    HEARTBEAT_S,
+    JITTER_S,
+    LEASE_S,
+    SENT_TO,
+    TOPICS,
+)
+from tests.faults.matrix.stand_in import COMES, DELETE_TOPIC, LEAVES, registration_in, said_by
 from tests.faults.victims import AgentProcess
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
@@ -26,6 +33,10 @@ from tests.proxy import FaultyProxy
 _SLOW_S: Final = 0.3
 """Longer than fronts take for a sign of their own life, unless it was asked for twice."""
 
+_LATE_S: Final = CALL_S / 2
+"""So late an answer comes in time, and there is time to lose it."""
+
+_DRAIN: Final = "drain?wait_s=0.5"
 _SENDS_S: Final = CALL_S / 2
 """Longer than an agent takes to see a file and to send what is new; shorter than it waits for an answer."""
 
@@ -139,16 +150,30 @@ def _stands_by(agent: AgentProcess) -> bool:
     return False
 
 
-@fault("processes")
+def _drain_unheard(site: Site, agent: AgentProcess, name: str) -> None:
+    """Order a drain, and let the agent not hear that it has taken the write permission away."""
+    whose, wiped = connections_of(agent), ("HGET", KEYS.broker(name), "wiped")
+    with site.store.network(lambda proxy: proxy.slow(_LATE_S), whose):
+        agent.order(_DRAIN)
+        site.wait_at_most(
+            LEASE_S / 2, lambda: site.auditor.at_primary(wiped) == [b"1"], "a permission is taken"
+        )
+        site.store.reset(whose)
+
+
+@fault("processes", "network")
 def drain(site: Site) -> Iterator[Effect]:
-    """An operator drains a broker at its agent, which stands by for another one perhaps, and lets it back."""
+    """An operator drains a broker at its agent, which perhaps stands by for another one, and lets it back."""
     name, is_beside = site.rng.choice([*((name, False) for name in HAS_AGENT), ("broker-a", True)])
     agent = site.fleet.agents[f"agent-{name[-1]}"]
     with ExitStack() as stack:
         if is_beside:
             site.start(stack.enter_context(_guest(site)))
             site.wait_at_most(LEASE_S, partial(_stands_by, agent), "an agent stands by")
-        agent.order("drain?wait_s=0.5")
+        if site.rng.choice((False, True)):
+            _drain_unheard(site, agent, name)
+        else:
+            agent.order(_DRAIN)
         try:
             yield Effect(name, site.lasts(LONG_S), takes=(name,))
         finally:
@@ -162,7 +187,7 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
     agent, name = site.fleet.agents["agent-a"], "broker-a"
     with suppress(RegistryError), site.registry() as registry:
         registry.admin.wipe_write_perm(name)
-    agent.order("drain?wait_s=0.5")
+    agent.order(_DRAIN)
     try:
         yield Effect(name, site.lasts(SHORT_S), takes=(name,))
     finally:
@@ -257,6 +282,22 @@ def come_unheard(site: Site) -> Iterator[Effect]:
         site.start(broker)
 
 
+@fault("files", "network", "store")
+def change_unheard(site: Site) -> Iterator[Effect]:
+    """A broker changes topics while no client reaches the store, and the stream that told is trimmed."""
+    index, began_us = ("GET", KEYS.topic(SENT_TO)), now_us()
+    before = site.auditor.at_primary(index)
+    try:
+        with site.store.network(FaultyProxy.refusing, connections_of(*site.fleet.clients.values())):
+            site.fleet.write_topics(of="broker-b", queues=2 * QUEUES)
+            site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(index) != before, "it is written")
+            site.auditor.at_primary(("XTRIM", KEYS.changes, "MAXLEN", 0))
+            yield Effect("broker-b", site.lasts(SHORT_S), WHOLE_STORE, loses=True, began_us=began_us)
+        site.let_pass(JITTER_S, "all is read again")
+    finally:
+        site.fleet.write_topics(of="broker-b")
+
+
 @fault("processes", "store")
 def end_unheard(site: Site) -> Iterator[Effect]:
     """The change stream is trimmed to nothing as a broker ends: of that alone it tells."""
@@ -271,11 +312,13 @@ def end_unheard(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
-    """The agent of a broker that is at fronts too ends, and comes back: fronts hold it meanwhile."""
+    """The agent of a broker that is at fronts too ends: they hold it meanwhile, and take what it changes."""
     agent = site.fleet.agents["agent-b"]
     agent.kill()
     try:
         yield Effect("agent-b", site.lasts(LONG_S), ("agent-b",))
+        for queues in (2 * QUEUES, QUEUES):
+            site.change_topic(queues, name="broker-b")
     finally:
         site.start(agent)
 
@@ -302,8 +345,7 @@ def late_goodbye(site: Site) -> Iterator[Effect]:
     fleet = site.fleet
     broker, host = fleet.brokers["broker-c"], fleet.hosts["broker-c"]
     fields = said_by(host.name, host.address, FRONT_LEASE_MS)
-    written = orjson.loads(host.topics_path.read_bytes())
-    command = registration(fields, written["topicConfigTable"], written["dataVersion"])
+    command = registration_in(host.topics_path, fields)
     sessions, front = ("HLEN", KEYS.sessions(host.name, 0)), site.rng.choice(sorted(fleet.fronts))
     with suppress(OSError, AssertionError), Peer(fleet.front_address(front), CALL_S * 4) as former:
         former.ask(command.code, command.ext_fields, command.body)

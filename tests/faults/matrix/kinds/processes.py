@@ -32,6 +32,12 @@ _NOBODY_ELSE: Final = {"agent-a": "broker-a"}
 _FAILS_S: Final = (1.5, 1.9)
 """Longer than an attempt takes, and less than it takes to find that a broker hangs."""
 
+_ANSWERS_S: Final = 1.2
+"""Longer than the time between two questions."""
+
+_TWO_FAIL_S: Final = (2.2, 2.4)
+"""The same for two, one after the other; a question at least stays without an answer in time."""
+
 _ALL_FAIL_S: Final = (2.6, 2.9)
 """Longer than an attempt at each of two brokers takes, and the third one is slow."""
 
@@ -162,7 +168,6 @@ _register("kill_front", _killed, _FRONT, LONG_S, "One of the two fronts is kille
 _register("kill_fronts", _killed, _fronts, SHORT_S, "Both fronts are killed.")
 _register("kill_client", _killed, _CLIENT, SHORT_S, "A client is killed, and begins again with its snapshot.")
 _register("kill_follower", _killed, _follower, SHORT_S, "The follower is killed, and begins again.")
-_register("pause_broker_briefly", _paused, _BROKER, SHORT_S, "A broker stands still for less than its lease.")
 _register(
     "pause_broker",
     _paused,
@@ -190,6 +195,18 @@ _register(
 )
 _register("pause_client", _paused, _CLIENT, LONG_S, "A client stands still for longer than a lease.")
 _register("pause_follower", _paused, _follower, LONG_S, "The follower stands still.")
+
+
+@fault("processes")
+def pause_broker_briefly(site: Site) -> Iterator[Effect]:
+    """A broker stands still three times, each time for less than its lease, and answers in between."""
+    victims, began_us = _BROKER(site), now_us()
+    for _ in range(2):
+        with contextmanager(_paused)(site, victims, _TWO_FAIL_S) as effect:
+            site.let_pass(effect.lasts_s, "it does not answer in time")
+        site.let_pass(_ANSWERS_S, "it answers again")
+    with contextmanager(_paused)(site, victims, _TWO_FAIL_S) as effect:
+        yield replace(effect, takes=(), began_us=began_us)
 
 
 @fault("processes")
@@ -274,6 +291,7 @@ def refuse_and_rest(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def pause_broker_and_rest(site: Site) -> Iterator[Effect]:
-    """A broker stands still for longer than an attempt takes, and is well for longer than it is avoided."""
-    with contextmanager(_paused)(site, _BROKER(site), _FAILS_S) as effect:
+    """One broker or two stand still for longer than an attempt, and are well for longer than avoided."""
+    victims, bounds_s = site.rng.choice([(_BROKER, _FAILS_S), (_at_agents, _TWO_FAIL_S)])
+    with contextmanager(_paused)(site, victims(site), bounds_s) as effect:
         yield replace(effect, rests_s=AVOIDED_S)

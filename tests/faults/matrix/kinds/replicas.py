@@ -8,7 +8,7 @@ from typing import Final
 
 from sharedroutes.registry import EmbeddedServer
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import BOUNDS, LEASE_S, REFRESH_S
+from tests.faults.matrix.settings import BOUNDS, LEASE_S, RECONNECT_S, REFRESH_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import Store
 from tests.faults.victims import Program
@@ -17,6 +17,11 @@ from tests.proxy import FaultyProxy, Whose
 _TWO: Final = 2
 _NOBODY: Final = Effect("nobody reads at a replica", 0.1)
 _WHILE_LEASED_S: Final = (LEASE_S - 1.0, LEASE_S)
+_DRIP_S: Final = 0.002
+_LAGS_S: Final = 2.0
+_LEAVES_S: Final = 1.0 + 2 * RECONNECT_S + BOUNDS.stale_ms / 1_000
+"""It waits a second for who is behind, and asks the primary, and that again, within `reconnect_s`."""
+
 _FALLS_BACK_S: Final = 10.0
 _BACK_S: Final = 30.0 + REFRESH_S + BOUNDS.stale_ms / 1_000
 """Up to 30 s a client stays at the primary; then it reads, and says so a second later."""
@@ -46,24 +51,33 @@ def _link_of(server: EmbeddedServer) -> Whose:
 
 @fault("store", on=_has_two_replicas)
 def replica_behind(site: Site) -> Iterator[Effect]:
-    """A client loses its replica while the other one has not heard yet that a broker has ended."""
+    """A client loses its replica while the other one, which hears late or nothing, knows not of an end."""
     found = _replicas(site)
     if found is None:
         yield _NOBODY
         return
     (reads_at, other), broker = found, site.fleet.brokers["broker-a"]
-    client = _reader(site)
-    with site.store.network(FaultyProxy.hanging, _link_of(other)):
+    client, primary = _reader(site), site.store.primary()
+    how = site.rng.choice((FaultyProxy.hanging, lambda proxy: proxy.dripping(_DRIP_S)))
+    with site.store.network(how, _link_of(other)):
+        site.let_pass(_LAGS_S, "it lags by more than it catches up with soon")
         broker.kill()
         site.wait_at_most(
             LEASE_S, lambda: not site.fleet.says(client.name, broker.name), "the client knows of an end"
         )
         with site.store.network(FaultyProxy.refusing, connections_of(client), reads_at):
+            promised = site.promised(
+                "a client leaves a replica that is behind",
+                _LEAVES_S,
+                lambda: site.fleet.reads_at(client.name) is primary,
+                client,
+            )
             yield Effect(
                 f"the server at {other.port}",
                 site.lasts(_WHILE_LEASED_S),
                 (client.name, broker.name),
                 (broker.name,),
+                details=promised,
             )
     site.start(broker)
 

@@ -10,10 +10,12 @@ from typing import Final
 
 from tests.broker_agent.data_files import rewrite, topics_json
 from tests.faults.checker.history import now_us
-from tests.faults.matrix.fleet import QUEUES, BrokerHost
-from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import CALL_S, LEASE_S, SENT_TO, SLAVE
+from tests.faults.matrix.fleet import HAS_AGENT, QUEUES, BrokerHost
+from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
+from tests.faults.matrix.settings import CALL_S, FRONT_LEASE_MS, LEASE_S, SENT_TO, SLAVE
+from tests.faults.matrix.stand_in import registration_in, said_by
 from tests.faults.victims import AgentProcess, Program
+from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
 
 _ASKED_S: Final = 1.0
@@ -30,9 +32,11 @@ _OF_A_MASTER: Final = "brokerRole=ASYNC_MASTER\nbrokerId=0\n"
 
 
 @contextmanager
-def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, Program, AgentProcess]]:
-    """Start a second broker-a and its agent; in the end kill them, the broker first, so that it is out."""
-    host, broker, agent = site.fleet.second("broker-a", more)
+def _second(
+    site: Site, more: str = "", *, name: str = "broker-a"
+) -> Iterator[tuple[BrokerHost, Program, AgentProcess]]:
+    """Start a second broker of a name and its agent; in the end kill them, the broker first: it is out."""
+    host, broker, agent = site.fleet.second(name, more)
     site.start(broker, agent)
     try:
         yield host, broker, agent
@@ -45,12 +49,28 @@ def _second(site: Site, more: str = "") -> Iterator[tuple[BrokerHost, Program, A
 
 @fault("processes", "owners")  # a second agent reaches the store when the first are cut off from it
 def second_master(site: Site) -> Iterator[Effect]:
-    """A second broker of the same name is started elsewhere, its agent twice: who has the name keeps it."""
-    with _second(site) as (_, _, agent):
+    """A second broker of a name is started elsewhere, its agent twice or at a front: who has it keeps it."""
+    name = site.rng.choice(("broker-a", "broker-c"))
+    with _second(site, name=name) as (host, _, agent):
         site.let_pass(_ASKED_S, "it has asked the other one whether it lives")
         agent.kill()
-        site.start(agent)
-        yield Effect("broker-a", site.lasts(LONG_S))
+        if name in HAS_AGENT:
+            site.start(agent)
+            yield Effect(name, site.lasts(LONG_S))
+            return
+        front = site.fleet.front_address(site.rng.choice(sorted(site.fleet.fronts)))
+        said = registration_in(host.topics_path, said_by(name, host.address, FRONT_LEASE_MS))
+        with suppress(OSError, AssertionError), Peer(front, 4 * CALL_S) as peer:
+            peer.ask(said.code, said.ext_fields, said.body)
+        yield Effect(name, site.lasts(SHORT_S))
+
+
+@contextmanager
+def a_slave(site: Site) -> Iterator[tuple[BrokerHost, Program, AgentProcess]]:
+    """Start a slave of broker-a and its agent, and wait until it is registered."""
+    with _second(site, _OF_A_SLAVE) as found:
+        site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*SLAVE) is not None, "there is a slave")
+        yield found
 
 
 @contextmanager
@@ -63,8 +83,7 @@ def _slave_alone(
     """
     began_us, master = now_us(), site.fleet.brokers["broker-a"]
     try:
-        with _second(site, _OF_A_SLAVE) as (slave, broker, agent):
-            site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*SLAVE) is not None, "there is a slave")
+        with a_slave(site) as (slave, broker, agent):
             taken = (master.name,)
             effect = Effect(
                 master.name, site.lasts(LONG_S), taken, taken, began_us=began_us, takes_us=now_us()

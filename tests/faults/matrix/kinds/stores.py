@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,16 @@ from sharedroutes.registry import EmbeddedServer, RegistryError
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import QUEUES
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import (
+    LONG_S,
+    SHORT_S,
+    UNTIL_TOLD_S,
+    WHOLE_STORE,
+    Effect,
+    Site,
+    fault,
+)
+from tests.faults.matrix.kinds.seconds import a_slave
 from tests.faults.matrix.settings import ALONE, BOUNDS, JITTER_S, LEASE_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
@@ -99,7 +108,15 @@ def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
 
 @fault("store", "processes")
 def begin_without_store(site: Site) -> Iterator[Effect]:
-    """A broker is wiped, one ends, then a client, which begins with its snapshot; the store stands still."""
+    """A broker is wiped, one ends, with a slave or without; a client begins, and the store stands still."""
+    with ExitStack() as stack:
+        has_slave = site.rng.choice((False, True))
+        if has_slave:
+            stack.enter_context(a_slave(site))
+        yield from _begin_without_store(site, has_slave=has_slave)
+
+
+def _begin_without_store(site: Site, *, has_slave: bool) -> Iterator[Effect]:
     fleet = site.fleet
     client, broker = fleet.clients[site.rng.choice(sorted(fleet.clients))], fleet.brokers["broker-a"]
     site.let_pass(BOUNDS.arrival_ms / 1_000 + 0.5, "clients know of what was before")
@@ -112,6 +129,8 @@ def begin_without_store(site: Site) -> Iterator[Effect]:
         site.wait_at_most(
             BOUNDS.saved_ms / 1_000 + 0.2, lambda: not fleet.saved(client.name, broker.name), "a snapshot"
         )
+        if has_slave:
+            site.let_pass(BOUNDS.saved_ms / 1_000 + 0.5, "snapshots say who stands in")
         client.kill()
         with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
             site.start(client)
@@ -216,19 +235,22 @@ def client_kill(site: Site) -> Iterator[Effect]:
 
 @fault("processes")
 def flushall(site: Site) -> Iterator[Effect]:
-    """The store is emptied when a broker at fronts has changed a topic, as it perhaps does again at once."""
+    """The store is emptied as a broker at fronts changes a topic; a slave perhaps is back before all else."""
     agent = site.fleet.agents["agent-a"]
-    agent.pause()  # it would write its broker anew at once
-    site.change_topic(2 * QUEUES)
-    began_us = now_us()  # what is restored from then on is whole
-    try:
-        effect = _ordered(site, "FLUSHALL", loses=True)
-        if site.rng.choice((False, True)):  # before a front has looked what the store has lost
-            site.change_topic(3 * QUEUES)
-        yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), began_us=began_us)
-    finally:
-        agent.resume()
-        site.change_topic(QUEUES)
+    with ExitStack() as stack:
+        if site.rng.choice((False, True)):
+            stack.enter_context(a_slave(site))
+        agent.pause()  # it would write its broker anew at once
+        site.change_topic(2 * QUEUES)
+        began_us = now_us()  # what is restored from then on is whole
+        try:
+            effect = _ordered(site, "FLUSHALL", loses=True)
+            if site.rng.choice((False, True)):  # before a front has looked what the store has lost
+                site.change_topic(3 * QUEUES)
+            yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), began_us=began_us)
+        finally:
+            agent.resume()
+            site.change_topic(QUEUES)
 
 
 @fault("store")
@@ -249,13 +271,17 @@ def delete_stream(site: Site) -> Iterator[Effect]:
     yield _ordered(site, "DEL", KEYS.changes, loses=True)
 
 
-@fault("store")
+@fault("store", "processes")
 def full(site: Site) -> Iterator[Effect]:
-    """The server has reached its maxmemory: it refuses to write anything new."""
-    server = _primary(site)
+    """The server has reached its maxmemory, and refuses to write anything new, and a host dies."""
+    server, host = _primary(site), [site.fleet.agents["agent-a"], site.fleet.brokers["broker-a"]]
+    names = tuple(program.name for program in host)
     site.store.admin(server).config_set("maxmemory", "1mb")
+    for program in host:
+        program.kill()
     try:
-        yield Effect("maxmemory", site.lasts(LONG_S), WHOLE_STORE)
+        yield Effect("maxmemory", site.lasts(UNTIL_TOLD_S), names, ("broker-a",))
     finally:
         with suppress(redis.RedisError, OSError):
             site.store.admin(server).config_set("maxmemory", "0")
+        site.start(*host)
