@@ -200,7 +200,7 @@ def check_that_standbys_leave_no_gap(past: Past, verdict: Verdict) -> None:
 
 
 def check_that_leases_are_left_whole(past: Past, verdict: Verdict) -> None:
-    """Check that an agent which is told to end renews the lease of its broker once more, which stays.
+    """Check that an agent which is told to end renews the lease of its broker once more, and does not end it.
 
     Of `docs/design/agent.md`: at the end of the watch, so that the next agent has the whole of it.
     """
@@ -212,6 +212,11 @@ def check_that_leases_are_left_whole(past: Past, verdict: Verdict) -> None:
             continue
         if not is_left_alone(past, window.fault.target, window.begin_us - 1, said[-1].at_us):
             continue
+        for change in past.of(Change):
+            if window.begin_us < change.at_us < window.end_us and is_withdrawal(change.record):
+                ended = change.record.broker, change.record.epoch
+                reason = f"{said[-1].who} ended and took {said[-1].broker} out, which stays"
+                verdict.check(reason if ended == (said[-1].broker, said[-1].epoch) else "", said[-1], change)
         over_us = window.begin_us + 1_000 * WATCH_MS
         looks = [of for of in past.looks.get((said[-1].broker, said[-1].id), []) if of.left_ms]
         left = [of for of in looks if over_us < of.at_us < window.end_us and of.epoch == said[-1].epoch]

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from sharedroutes.registry import ChangeKind
+from sharedroutes.registry import EXPIRED, ChangeKind
 from tests.faults.checker.endings import HELD_MS, WATCH_MS
 from tests.faults.checker.history import LISTED, OPERATOR, STORE, Event, Expected, Fault, Lease, Record, Route
 from tests.faults.checker.story import BOUNDS, BROKERS, TOPIC, Story, address_of, calm, reasons
@@ -35,6 +35,16 @@ def test_an_agent_that_is_told_to_end_leaves_the_whole_of_its_lease(left_ms: int
     look = Lease(at_us=at_us, who="auditor", broker=BROKER, id=0, epoch=story.epoch(BROKER))
     look = replace(look, address=address_of(BROKER), left_ms=left_ms)
     assert len(reasons([*story.events, *restart, look], "d", "was not renewed")) == wrong
+
+
+@pytest.mark.parametrize(("reason", "wrong"), [("agent stopped", 1), (EXPIRED, 0)])
+def test_an_agent_that_is_told_to_end_leaves_its_broker_there(reason: str, wrong: int) -> None:
+    story = calm()
+    restart = fault(story, "restart-agent", AGENT, 2_000, disturbs=(AGENT,))
+    epoch = story.epoch(BROKER)
+    story.now_ms += 500
+    story.change(Record(kind=ChangeKind.DOWN, broker=BROKER, epoch=epoch, reason=reason))
+    assert len(reasons([*story.events, *restart], "d", "which stays")) == wrong
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("switch-primary", 1), ("kill-store", 0)])

@@ -92,18 +92,6 @@ OPERATED: Final = (
         (Edit("nameserver/sessions.py", "_LOOKS: Final = 2", "_LOOKS: Final = 1"),),
     ),
     Mutant(
-        "lists-kept",
-        "A front that has missed changes lists what it has listed before.",
-        ("come-unheard",),
-        (
-            Edit(
-                "nameserver/listings.py",
-                "if change is None or change.kind not in OF_NO_TABLE:",
-                "if change is not None and change.kind not in OF_NO_TABLE:",
-            ),
-        ),
-    ),
-    Mutant(
         "orders-untold",
         "What an operator says of the order of a topic is written, and nobody is told.",
         ("order-topic",) * 2,

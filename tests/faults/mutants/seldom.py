@@ -215,7 +215,7 @@ SELDOM: Final = (
     Mutant(
         "tables-uncompared",
         "A heartbeat does not look whether the table is still the owner's.",
-        ("delete-topic",),
+        ("delete-topic",) * 4,
         (Edit("registry/lua/heartbeat.lua", "if ARGV[3] ~= '' and token ~= ARGV[3] then", "if false then"),),
     ),
     Mutant(

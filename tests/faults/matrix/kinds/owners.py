@@ -16,6 +16,7 @@ from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import (
+    ALONE,
     BOUNDS,
     CALL_S,
     FRONT_LEASE_MS,
@@ -219,9 +220,17 @@ def restart_fronts(site: Site) -> Iterator[Effect]:
 def delete_topic(site: Site) -> Iterator[Effect]:
     """An operator deletes a topic that brokers still have: it comes back by itself."""
     topic = site.rng.choice([topic for topic in TOPICS if topic != SENT_TO])
+    agent, details, began_us = site.fleet.agents["agent-a"], {}, now_us()
     with suppress(RegistryError), site.registry() as registry:
         registry.admin.delete_topic(topic)
-    yield Effect(topic, 0.2, removes=(topic,))
+    if topic == ALONE:  # the next heartbeat finds out
+        back_s, is_back = HEARTBEAT_S + 2 * CALL_S, partial(_is_routed, site, topic)
+        details = site.promised(f"{topic} is back", back_s, is_back, agent)
+    yield Effect(topic, 0.2, removes=(topic,), details=details, began_us=began_us)
+
+
+def _is_routed(site: Site, topic: str) -> bool:
+    return site.auditor.at_primary(("EXISTS", KEYS.topic(topic))) == [1]
 
 
 @fault("processes", "store", "keys")  # the stream alone tells fronts that a topic is deleted
