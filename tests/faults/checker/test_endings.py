@@ -113,3 +113,23 @@ def test_who_is_found_dead_stays_out_where_it_is_stopped_and_nothing_else_is_wro
     events = [replace(of, name=name) if isinstance(of, Fault) else of for of in altered(DEAD)]
     faults = [replace(of, name="cut", target="x") for of in events if isinstance(of, Fault)]
     assert len(reasons([*events, *faults * others], "d", "was found dead")) == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "later_us", "wrong"),
+    [
+        ("pause-x", "agent at vm", 0, 0),
+        ("pause-x", "agent at vm", 1_000_000, 1),
+        ("pause-x", "front vm-1", 0, 1),
+        ("kill-x", "agent at vm", 0, 1),
+    ],
+)
+def test_an_agent_that_stands_by_may_find_a_moment_later_that_a_broker_hangs(
+    name: str, by: str, later_us: int, wrong: int
+) -> None:
+    events = [replace(of, name=name) if isinstance(of, Fault) else of for of in altered(DEAD)]
+    (up,) = (of for of in events if isinstance(of, Change) and of.id.endswith("01"))
+    assert up.record is not None
+    others = [of for of in events if of is not up]
+    again = replace(up, at_us=up.at_us + later_us, record=replace(up.record, by=by))
+    assert len(reasons([*others, again], "d", "was found dead")) == wrong
