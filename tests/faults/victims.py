@@ -247,6 +247,11 @@ class AgentProcess(Program):
             raise ConnectionResetError(f"{self.name} has not answered whole") from error
         return dict(broker)
 
+    def says(self, name: str) -> Any:
+        """Return one thing of its status; None while it does not answer."""
+        with suppress(OSError, ValueError):
+            return self.status()[name]
+
     def order(self, what: str) -> None:
         """Send it a control: drain, pause, resume, reload; raises OSError while it does not answer."""
         with urlopen(Request(f"http://{self.http}/{what}", method="POST"), timeout=_ANSWER_S):

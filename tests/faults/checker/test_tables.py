@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import STORE, Fault, Record
+from tests.faults.checker.history import STORE, Change, Fault, Record
 from tests.faults.checker.story import BROKERS, TOPIC, Story, reasons
 
 BROKER = BROKERS[0]
@@ -42,6 +42,14 @@ def test_a_topic_that_its_broker_has_stays_in_its_table(topic: str, wrong: int) 
     story = begun()
     change(story, ChangeKind.TOPICS, removed=(topic,))
     assert len(after(story, "taken out")) == wrong
+
+
+def test_what_is_read_again_of_a_stream_that_lags_is_judged_by_when_it_was_told() -> None:
+    story = begun()
+    change(story, ChangeKind.TOPICS, removed=(TOPIC,))
+    (told,) = (of for of in story.events if isinstance(of, Change) and of.record and of.record.removed)
+    story.calm()
+    assert len(reasons([*story.events, replace(told, at_us=1_000 * story.now_ms)], "f", "taken out")) == 1
 
 
 @pytest.mark.parametrize(("topic", "wrong"), [(TOPIC, 1), ("extra", 0)])

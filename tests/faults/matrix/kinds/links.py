@@ -107,8 +107,10 @@ def agent_drip(site: Site) -> Iterator[Effect]:
 def prober_hanging(site: Site) -> Iterator[Effect]:
     """Fronts hear no answer of a broker that clients reach: it is out meanwhile, unless it has an agent."""
     broker, fronts = site.rng.choice(AT_FRONTS), connections_of(*site.fleet.fronts.values())
-    of = () if broker in HAS_AGENT else (broker,)
     site.rest()
+    if broker in HAS_AGENT and site.fleet.agents[f"agent-{broker[-1]}"].says("phase") != "serving":
+        broker = "broker-c"  # fronts have the other one, and its agent stands by
+    of = () if broker in HAS_AGENT else (broker,)
     began_us = now_us()
     with site.fleet.network(FaultyProxy.hanging, fronts, broker):
         yield Effect(f"fronts to {broker}", site.lasts(LONG_S), of, of, began_us=began_us)

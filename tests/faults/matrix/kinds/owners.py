@@ -145,12 +145,6 @@ def restart_agent(site: Site) -> Iterator[Effect]:
         site.start(agent)
 
 
-def _stands_by(agent: AgentProcess) -> bool:
-    with suppress(OSError, ValueError):
-        return bool(agent.status()["phase"] == "standby")
-    return False
-
-
 def _drain_unheard(site: Site, agent: AgentProcess, name: str) -> None:
     """Order a drain, and let the agent not hear that it has taken the write permission away."""
     whose, wiped = connections_of(agent), ("HGET", KEYS.broker(name), "wiped")
@@ -170,7 +164,7 @@ def drain(site: Site) -> Iterator[Effect]:
     with ExitStack() as stack:
         if is_beside:
             site.start(stack.enter_context(_guest(site)))
-            site.wait_at_most(LEASE_S, partial(_stands_by, agent), "an agent stands by")
+            site.wait_at_most(LEASE_S, lambda: agent.says("phase") == "standby", "an agent stands by")
         if site.rng.choice((False, True)):
             _drain_unheard(site, agent, name)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -223,9 +223,7 @@ def kill_broker_and_rest(site: Site) -> Iterator[Effect]:
 
 def _has_looked(agent: AgentProcess) -> bool:
     """Whether an agent has a part; it has looked who sweeps before."""
-    with suppress(OSError, ValueError):
-        return agent.status()["phase"] in ("serving", "standby")
-    return False
+    return agent.says("phase") in ("serving", "standby")
 
 
 def _is_told(site: Site, broker: str) -> bool:
