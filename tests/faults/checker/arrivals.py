@@ -61,8 +61,8 @@ def _check_written(past: Past, verdict: Verdict) -> None:
     """
     for event in past.of(Written):
         arrival_ms = past.bounds.arrival_ms
-        are_back = all(
-            is_back(past, who, event.began_us, event.at_us, arrival_ms) for who in (event.front, event.who)
+        are_back = is_back(past, event.front, event.began_us, event.at_us) and is_back(
+            past, event.who, event.began_us, event.at_us, arrival_ms
         )
         starved = 2 * past.late_us(event.began_us, event.at_us, event.front, event.who) >= 1_000 * arrival_ms
         if not are_back or starved or past.may_have_lost(event.began_us, event.at_us):

@@ -49,3 +49,12 @@ def test_nobody_waits_for_a_feed_that_the_machine_holds_up() -> None:
     late_ms = BOUNDS.arrival_ms
     assert len(written(4, Late(at_us=-1, who="driver", late_ms=late_ms, process="x"), written_ms=3_000)) == 1
     assert written(4, Late(at_us=-1, who="driver", late_ms=late_ms, process=FRONT), written_ms=3_000) == []
+
+
+@pytest.mark.parametrize(("who", "wrong"), [(FRONT, 0), (BROKERS[2], 1)])
+def test_a_front_may_take_longer_than_its_broker_to_find_the_store_again(who: str, wrong: int) -> None:
+    ended_us = -1_000 * (BOUNDS.arrival_ms + BOUNDS.back_ms) // 2
+    begin = Fault(
+        at_us=ended_us - 1, who="scheduler", name="half-open", target=who, phase="begin", disturbs=(who,)
+    )
+    assert len(written(4, begin, replace(begin, at_us=ended_us, phase="end"))) == wrong
