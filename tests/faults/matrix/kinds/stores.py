@@ -110,31 +110,33 @@ def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
 def begin_without_store(site: Site) -> Iterator[Effect]:
     """A broker is wiped, one ends, with a slave or without; a client begins, and the store stands still."""
     with ExitStack() as stack:
-        has_slave = site.rng.choice((False, True))
-        if has_slave:
+        slave_us = now_us() if site.rng.choice((False, True)) else 0
+        if slave_us:
             stack.enter_context(a_slave(site))
-        yield from _begin_without_store(site, has_slave=has_slave)
+        yield from _begin_without_store(site, slave_us)
 
 
-def _begin_without_store(site: Site, *, has_slave: bool) -> Iterator[Effect]:
+def _begin_without_store(site: Site, slave_us: int) -> Iterator[Effect]:
+    """Do so; `slave_us`: since when there may be a slave, 0 = there is none."""
     fleet = site.fleet
     client, broker = fleet.clients[site.rng.choice(sorted(fleet.clients))], fleet.brokers["broker-a"]
     site.let_pass(BOUNDS.arrival_ms / 1_000 + 0.5, "clients know of what was before")
     with suppress(RegistryError), site.registry() as registry:
         registry.admin.wipe_write_perm("broker-c")
     site.let_pass(BOUNDS.saved_ms / 1_000 + 0.5, "their snapshots say who is wiped")
-    began_us = now_us()
+    takes_us = now_us()
     broker.kill()
     try:
         site.wait_at_most(
             BOUNDS.saved_ms / 1_000 + 0.2, lambda: not fleet.saved(client.name, broker.name), "a snapshot"
         )
-        if has_slave:
+        if slave_us:
             site.let_pass(BOUNDS.saved_ms / 1_000 + 0.5, "snapshots say who stands in")
         client.kill()
         with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
             site.start(client)
-            yield replace(effect, takes=(broker.name,), began_us=began_us)
+            began_us = slave_us or takes_us
+            yield replace(effect, takes=(broker.name,), began_us=began_us, takes_us=takes_us)
     finally:
         site.start(broker)
         with suppress(RegistryError), site.registry() as registry:
