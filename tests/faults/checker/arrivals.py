@@ -207,7 +207,7 @@ def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
         if record is None or record.kind != ChangeKind.UP:
             continue
         limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms, *past.everybody)
-        if not _has_lasted(past, record, limit_us):
+        if not _has_lasted(past, change, record, limit_us):
             continue
         topics = past.expected_at(limit_us).topics.get(record.broker, ())
         for (who, topic), routes in said.items():
@@ -216,10 +216,16 @@ def _check_views(past: Past, said: _Said, verdict: Verdict) -> None:
                 _check_view(past, change, record, said_between(routes, change.at_us, limit_us), verdict)
 
 
-def _has_lasted(past: Past, record: Record, limit_us: int) -> bool:
-    """Whether the lease of a new owner was there all the time, until the bound was over."""
-    tenures = past.tenures.get((record.broker, record.id), ())
-    return any(tenure.epoch == record.epoch and tenure.seen_us >= limit_us for tenure in tenures)
+def _has_lasted(past: Past, change: Change, record: Record, limit_us: int) -> bool:
+    """Whether the lease of a new owner was there all the time, until the bound was over.
+
+    Who has left comes back with the same epoch, perhaps.
+    """
+    seen_us = change.at_us + 2_000 * past.bounds.looks_ms
+    return any(
+        tenure.epoch == record.epoch and tenure.from_us <= seen_us and tenure.seen_us >= limit_us
+        for tenure in past.tenures.get((record.broker, record.id), ())
+    )
 
 
 def is_back(past: Past, who: str, since_us: int, until_us: int, bound_ms: int | None = None) -> bool:

@@ -18,7 +18,6 @@ from tests.faults.checker.history import (
     Record,
     Replica,
     State,
-    TableContent,
 )
 from tests.faults.checker.past import FaultWindow, Past, Tenure, Verdict, is_withdrawal
 
@@ -291,14 +290,8 @@ def is_left_alone(past: Past, who: str, at_us: int, works_us: int = 0) -> bool:
 
 def has_lived(past: Past, record: Record, at_us: int, for_ms: int) -> bool:
     """Whether the broker of a record has been alive for so long."""
-    tables = _tables(past, at_us - 1_000 * for_ms, at_us)
+    tables = past.expected_between(at_us - 1_000 * for_ms, at_us)
     return all((record.broker, record.id) in {of[:2] for of in table.leases} for table in tables)
-
-
-def _tables(past: Past, since_us: int, until_us: int) -> list[TableContent]:
-    """Return what was true at a time, and what became true until another one."""
-    later = [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= until_us]
-    return [past.expected_at(since_us), *later]
 
 
 def check_that_who_is_out_stays_out(past: Past, verdict: Verdict) -> None:
@@ -325,7 +318,7 @@ def check_that_who_is_out_stays_out(past: Past, verdict: Verdict) -> None:
             if why == _DEAD and _may_find_it_later(past, down, change):
                 continue
             said_us = past.limit_us(change.at_us, past.bounds.arrival_ms, *past.everybody)
-            tables = _tables(past, change.at_us, said_us)  # who lets it come back says so next
+            tables = past.expected_between(change.at_us, said_us)  # who lets it come back says so next
             is_back = any(replica == of[:2] for table in tables for of in table.leases)
             is_right = is_back or past.may_have_lost(down.at_us, change.at_us)
             reason = f"{record.broker}:{record.id} {why}, and somebody registered it again"

@@ -77,13 +77,15 @@ def _is_cut_off(past: Past, event: Sent | Lost, since_us: int) -> bool:
 
 
 def _could_know(past: Past, lost: Lost) -> bool:
-    """Whether who found no route had the time to hear of somebody who lives."""
+    """Whether who found no route had the time to hear of somebody who lives, and has lived since."""
     if NoRoute.__name__ not in lost.error:
         return True
     since_us = lost.at_us - 1_000 * past.bounds.stale_ms
     since_us -= past.late_us(since_us, lost.at_us, lost.who)
+    if not all(addresses_of(table, lost.topic) for table in past.expected_between(since_us, lost.at_us)):
+        return False
     return any(
-        tenure.replica == holder and tenure.from_us <= since_us and tenure.seen_us >= since_us
+        tenure.replica == holder and tenure.from_us <= since_us and tenure.until_us >= lost.at_us
         for holder in addresses_of(past.expected_at(lost.at_us), lost.topic)
         for tenure in past.tenures.get(holder[:2], ())
     )

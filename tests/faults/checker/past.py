@@ -219,6 +219,11 @@ class Past:
         index = bisect_right(events, at, key=at_us) - 1
         return events[index] if index >= 0 else None
 
+    def expected_between(self, since_us: int, until_us: int) -> list[TableContent]:
+        """Return what was true at a time, and what became true until another one."""
+        later = [truth.table for truth in self.of(Expected) if since_us < truth.at_us <= until_us]
+        return [self.expected_at(since_us), *later]
+
     def expected_at(self, at: int) -> TableContent:
         """Return what is true at a time."""
         event = self.expected_event(at)

@@ -206,3 +206,23 @@ def test_who_finds_no_route_may_not_know_yet_that_somebody_is_back(back_ms: int,
     assert not any(
         "lost none" in reason for reason in about_messages(works, *gone, lives, *looks, lost, late_ms)
     )
+
+
+@pytest.mark.parametrize(("what", "wrong"), [("", 1), ("the lease", 0), ("the topic", 0)])
+def test_who_finds_no_route_may_have_heard_of_an_end_meanwhile(what: str, wrong: int) -> None:
+    works = story()
+    lives = Expected(at_us=1_000 * works.now_ms, who="scheduler", table=TABLE)
+    works.now_ms += BOUNDS.stale_ms + 200
+    lost_us = 1_000 * works.now_ms
+    error = f"{NoRoute.__name__}: no live broker"
+    lost = Lost(at_us=lost_us, who=WHO, message="none", topic=TOPIC, error=error)
+    lease = Lease(at_us=lives.at_us, who="auditor", broker=BROKER, id=0, epoch=7, address=address_of(BROKER))
+    gone = [Lease(at_us=lives.at_us - 1, who="auditor", broker=name, id=0) for name in BROKERS]
+    events: list[Event] = [*gone, lives, lease, replace(lease, at_us=lost_us), lost]
+    if what == "the lease":
+        events.append(replace(gone[0], at_us=lost_us - 100_000, broker=BROKER))
+    elif what == "the topic":
+        events.append(replace(lives, at_us=lost_us - 100_000, table=TableContent(TABLE.leases, {})))
+        events.append(replace(lives, at_us=lost_us - 1))
+    found = about_messages(works, *sorted(events, key=attrgetter("at_us")))
+    assert len([reason for reason in found if "lost none" in reason]) == wrong

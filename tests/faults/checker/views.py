@@ -262,8 +262,7 @@ def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
     """Whether a live broker has held the topic for as long as a client may take to know."""
     since_us = event.at_us - 1_000 * past.bounds.stale_ms
     since_us -= past.late_us(since_us, event.at_us, event.who)
-    tables = [past.expected_at(since_us)]
-    tables += [truth.table for truth in past.of(Expected) if since_us < truth.at_us <= event.at_us]
+    tables = past.expected_between(since_us, event.at_us)
     if not all(addresses_of(table, event.topic) for table in tables):
         return False
     holders = addresses_of(past.expected_at(event.at_us), event.topic)

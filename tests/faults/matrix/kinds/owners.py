@@ -221,6 +221,8 @@ def delete_topic(site: Site) -> Iterator[Effect]:
         back_s, is_back = HEARTBEAT_S + 2 * CALL_S, partial(_is_routed, site, topic)
         details = site.promised(f"{topic} is back", back_s, is_back, agent)
     yield Effect(topic, 0.2, removes=(topic,), details=details, began_us=began_us)
+    site.wait_at_most(LEASE_S, partial(_is_routed, site, topic), f"{topic} is back")
+    site.let_pass(BOUNDS.stale_ms / 1_000, "clients know of it")
 
 
 def _is_routed(site: Site, topic: str) -> bool:

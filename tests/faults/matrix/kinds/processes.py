@@ -287,7 +287,7 @@ def refuse_and_rest(site: Site) -> Iterator[Effect]:
         site.order(name, REFUSE, {"refuses": "false"})
 
 
-@fault("processes")
+@fault("processes", "network")  # so that not all brokers are out
 def pause_broker_and_rest(site: Site) -> Iterator[Effect]:
     """One broker or two stand still for longer than an attempt, and are well for longer than avoided."""
     victims, bounds_s = site.rng.choice([(_BROKER, _FAILS_S), (_at_agents, _TWO_FAIL_S)])
