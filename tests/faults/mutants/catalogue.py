@@ -350,7 +350,7 @@ _ALL: Final = (
     Mutant(
         "epochs-from-one",
         "A store that was emptied counts epochs from one again.",
-        ("flushall", "delete-table", "two-agents-in-turn"),
+        ("flushall", "delete-table", "two-agents-in-turn") * 2,
         (
             Edit(
                 f"{_LUA}/_common.lua",
