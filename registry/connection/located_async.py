@@ -121,10 +121,21 @@ class AsyncLocatedConnection(redis.asyncio.Connection):
         self._directory = directory
         self._token: object = None
         self._check_at = 0.0
+        self._is_connecting = False
         super().__init__(**options)
 
     async def connect(self) -> None:
         """Connect to the right server, unless that is so; raise an error of redis-py."""
+        if self._is_connecting:  # redis-py calls back: it subscribes again as soon as there is a connection
+            await self._check()
+            return
+        self._is_connecting = True
+        try:
+            await self._find()
+        finally:
+            self._is_connecting = False
+
+    async def _find(self) -> None:
         where = self._directory.where
         await self._directory.confirm()
         if self.is_connected and self._token is where.token and await self._is_good():

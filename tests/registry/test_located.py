@@ -80,6 +80,53 @@ async def test_a_pool_asks_a_connection_to_connect_before_every_use(
         assert await ask("CLIENT", "ID") != first
 
 
+class Odd(Whereabouts):
+    """Finds something wrong with every server, once it is told to."""
+
+    what = ""
+
+    @property
+    def checks_role(self) -> bool:
+        """Whether servers are asked for their role."""
+        return True
+
+    def odd_role(self, *_: object) -> str:
+        """Return what is wrong."""
+        return self.what
+
+
+async def test_a_subscription_that_finds_no_good_server_is_an_error_and_asks_each_once(
+    own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(located, "CHECK_AGAIN_S", 0.0)
+    monkeypatch.setattr(located_async, "CHECK_AGAIN_S", 0.0)
+    server = own_server.url.removeprefix("redis://").partition("/")[0]
+    where = Odd(parse_url(f"redis://127.0.0.1:1?replica={server}"), 0, replicas=True)
+    with redis.Redis.from_url(own_server.url) as admin:
+        pool = redis.BlockingConnectionPool(
+            connection_class=located.LocatedConnection, directory=located.Directory(where, {}, 3.0)
+        )
+        with redis.Redis.from_pool(pool) as client, client.pubsub() as bell:
+            bell.subscribe("changes")
+            assert bell.get_message(timeout=5.0)
+            where.what = "is odd"
+            admin.client_kill_filter(_type="pubsub")
+            with pytest.raises(redis.ConnectionError, match="is odd"):
+                bell.get_message(timeout=5.0)
+        async_pool = redis.asyncio.BlockingConnectionPool(
+            connection_class=located_async.AsyncLocatedConnection,
+            directory=located_async.AsyncDirectory(where, {}, 3.0),
+        )
+        where.what = ""
+        async with redis.asyncio.Redis.from_pool(async_pool) as client, client.pubsub() as bell:
+            await bell.subscribe("changes")
+            assert await bell.get_message(timeout=5.0)
+            where.what = "is odd"
+            admin.client_kill_filter(_type="pubsub")
+            with pytest.raises(redis.ConnectionError, match="is odd"):
+                await bell.get_message(timeout=5.0)
+
+
 @pytest.mark.parametrize("library", [redis, redis.asyncio])
 def test_redis_py_connects_without_arguments_and_encrypts_by_a_kind_of_connection(library: Any) -> None:
     assert [*inspect.signature(library.Connection.connect).parameters] == ["self"]
