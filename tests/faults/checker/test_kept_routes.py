@@ -153,13 +153,16 @@ def test_a_client_believes_no_end_since_the_store_lost_changes(reset: str, expec
     assert violations(history({"broker-a": 7_000_000}, reset=reset, reset_us=7_100_000)) == expected
 
 
-@pytest.mark.parametrize(("reset_us", "expected"), [(7_100_000, 1), (0, 0), (11_000_000, 0)])
+@pytest.mark.parametrize(
+    ("reset_us", "server", "expected"),
+    [(7_100_000, "", 1), (7_100_000, "127.0.0.1:6379", 0), (0, "", 0), (11_000_000, "", 0)],
+)
 def test_a_client_goes_on_to_name_a_master_that_is_not_back_since_changes_were_lost(
-    reset_us: int, expected: int
+    reset_us: int, server: str, expected: int
 ) -> None:
     slave = Replica("broker-a", 1, "127.0.0.1:1")
     said = Route(at_us=8_000_000, who="client", topic=TOPIC, brokers=(REPLICAS[0], slave))
-    alone = replace(said, at_us=LOST_US, brokers=(slave._replace(id=0),))
+    alone = replace(said, at_us=LOST_US, brokers=(slave._replace(id=0),), server=server)
     lost = history({"broker-a": 7_000_000}, reset="lost" if reset_us else "", reset_us=reset_us)
     story = [*(of for of in lost if not (isinstance(of, Route) and of.at_us == LOST_US)), said, alone]
     assert len(reasons(story, "f", "names broker-a no more")) == expected

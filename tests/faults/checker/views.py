@@ -270,8 +270,11 @@ def _was_held(past: Past, event: Route | Lost, used: set[Replica]) -> bool:
 
 
 def _check_that_none_is_forgotten(past: Past, before: Route | None, event: Route, verdict: Verdict) -> None:
-    """Check that a view goes on to name each replica that lives, and is not back since changes were lost."""
-    if before is None or not event.brokers or event.topic == LISTED:
+    """Check that a view goes on to name each replica that lives, and is not back since changes were lost.
+
+    Who reads at a replica may have lost none where a follower has: it had not heard of them yet.
+    """
+    if before is None or not event.brokers or event.topic == LISTED or event.server:
         return
     if any(before.at_us < at <= event.at_us for at in past.starts.get(event.who, ())):
         return
