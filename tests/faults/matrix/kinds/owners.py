@@ -41,8 +41,12 @@ _DRAIN: Final = "drain?wait_s=0.5"
 _SENDS_S: Final = CALL_S / 2
 """Longer than an agent takes to see a file and to send what is new; shorter than it waits for an answer."""
 
-_STAYS_OUT_S: Final = (BOUNDS.arrival_ms / 1_000 + 1.5, BOUNDS.arrival_ms / 1_000 + 2.5)
+_SAID_S: Final = BOUNDS.arrival_ms / 1_000
+_STAYS_OUT_S: Final = (_SAID_S + 1.5, _SAID_S + 2.5)
 """Longer than it may take until it is said that a broker may come back."""
+
+_RESTORED_S: Final = 4.0
+"""Longer than fronts take, at slow answers, to bring back what they take for lost."""
 
 
 @contextmanager
@@ -339,7 +343,8 @@ def pause_broker_slow_fronts(site: Site) -> Iterator[Effect]:
     try:
         site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(broker.name) is None, "who hangs is out")
         with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*fronts)):
-            yield Effect(broker.name, site.lasts(_STAYS_OUT_S), names, (broker.name,), began_us=began_us)
+            lasts_s = site.lasts(_STAYS_OUT_S) + _RESTORED_S
+            yield Effect(broker.name, lasts_s, names, (broker.name,), began_us=began_us)
     finally:
         broker.resume()
 
