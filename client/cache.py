@@ -318,6 +318,15 @@ class RouteCache:
                 changed.add(name)
         return changed
 
+    def tells_anew(self, changes: Iterable[Change]) -> bool:
+        """Whether the first of changes comes from a broker, and says as new what is known: it was lost."""
+        first = next((of for of in changes if of.kind not in OF_NO_TABLE), None)
+        if first is None or not self._says_what_is_known(first):
+            return False
+        rows = (self.table.rows.get(topic) or () for topic in first.added)
+        knows_rows = any(row.broker_name == first.broker_name for row in chain.from_iterable(rows))
+        return first.kind is ChangeKind.UP or knows_rows
+
     def _says_what_is_known(self, change: Change) -> bool:
         """Whether a broker came to where it is known to be, or only has topics more."""
         if change.kind is ChangeKind.UP:

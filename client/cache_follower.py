@@ -130,8 +130,8 @@ class CacheFollower:
         known, freshness = self._known, self._known.freshness
         with known.changing():
             known.report(page.corrupt)
-            is_begun = self._has_no_hold() and page.position != ORIGIN
-            if is_begun or self._stream.is_foreign:  # what happened meanwhile stands nowhere
+            is_refilled = self._has_no_hold() and known.cache.tells_anew(page.changes)
+            if is_refilled or self._stream.is_foreign:  # what happened meanwhile stands nowhere
                 page = replace(page, lost=True)
             if page.lost:
                 freshness.lost(self._stream.id or "")

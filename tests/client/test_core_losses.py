@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sharedroutes.client.observers.events import (
@@ -12,6 +14,7 @@ from sharedroutes.client.observers.events import (
     LossReleased,
     RoutesChanged,
 )
+from sharedroutes.registry import Change
 from sharedroutes.registry.codec import encode_change
 from sharedroutes.registry.plans import ORIGIN
 from tests.client.fake_table import FakeTable
@@ -219,7 +222,20 @@ def test_what_an_operator_accepts_is_not_held_back_for_long(known: Core) -> None
     assert all(loss.left_s <= TAIL_S for loss in known.health(2.0).held_losses)
 
 
-@pytest.mark.parametrize("by", ["doorbell", "tail"])
+def test_the_end_of_a_broker_that_is_the_first_entry_of_a_stream_is_no_loss(known: Core) -> None:
+    known.hear(lost=True)
+    known.follower.found_place(ORIGIN, 0.0)
+    known.known.cache.refresh_at = TAIL_S
+    known.look(TAIL_S)
+    known.heard.take()
+    known.hear(known.table.expire("b"), now=2.0)
+    for now in (3.0, 4.0):
+        known.look(now)
+    assert known.heard.all(FeedLost) == []
+    assert known.health(4.0).held_brokers == ()
+
+
+@pytest.mark.parametrize("by", ["doorbell", "tail", "topics"])
 def test_a_store_that_is_emptied_and_filled_again_while_its_stream_had_no_entry_has_lost_changes(
     known: Core, by: str
 ) -> None:
@@ -228,8 +244,13 @@ def test_a_store_that_is_emptied_and_filled_again_while_its_stream_had_no_entry_
     known.known.cache.refresh_at = TAIL_S
     known.look(TAIL_S)
     known.heard.take()
+    addresses = dict(known.table.leases)
     known.table.lose_everything()
-    back = [known.table.register(name, topic)[-1] for name, topic in (("b", "u"), ("c", "u"), ("d", "u"))]
+    back = list[Change]()
+    for name in ("b", "c", "d"):
+        written, came = known.table.register(name, "u")
+        address = known.table.leases[name, 0] = addresses[name, 0]
+        back += [*([written] if by == "topics" else []), replace(came, address=address)]
     if by == "doorbell":
         known.follower.heard(f"{ORIGIN} {PLACE} ".encode() + encode_change(back[0]), 2.0)
         assert known.tail_due(2.0)
