@@ -148,7 +148,7 @@ OPERATED: Final = (
     ),
     Mutant(
         "unlisted-for-good",
-        "A broker that is not listed any more is left so.",
+        "Brokers and topics that are not listed any more are left so.",
         ("lost-listing",),
         (
             Edit(
@@ -156,6 +156,8 @@ OPERATED: Final = (
                 "if attempt('hash', 'HEXISTS', brokers, name) == 0 then",
                 "if false then",
             ),
+            Edit("registry/lua/_common.lua", "  return not is_lost\n", "  return true\n"),
+            Edit("registry/lua/_common.lua", "  if is_lost then\n", "  if false then\n"),
         ),
     ),
     Mutant(
