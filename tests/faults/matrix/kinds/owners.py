@@ -149,6 +149,12 @@ def restart_agent(site: Site) -> Iterator[Effect]:
         site.start(agent)
 
 
+def _resume(site: Site, agent: AgentProcess, name: str) -> None:
+    """Let a drained broker come back, and wait until it has."""
+    agent.order("resume")
+    site.wait_at_most(LEASE_S, lambda: site.auditor.lease(name) is not None, "a drained broker is back")
+
+
 def _drain_unheard(site: Site, agent: AgentProcess, name: str) -> None:
     """Order a drain, and let the agent not hear that it has taken the write permission away."""
     whose, wiped = connections_of(agent), ("HGET", KEYS.broker(name), "wiped")
@@ -176,8 +182,7 @@ def drain(site: Site) -> Iterator[Effect]:
         try:
             yield Effect(name, site.lasts(LONG_S), takes=(name,))
         finally:
-            agent.order("resume")
-            site.wait_at_most(LEASE_S, lambda: site.auditor.lease(name) is not None, "it is back")
+            _resume(site, agent, name)
 
 
 @fault("processes")
@@ -190,8 +195,7 @@ def drain_wiped(site: Site) -> Iterator[Effect]:
     try:
         yield Effect(name, site.lasts(SHORT_S), takes=(name,))
     finally:
-        agent.order("resume")
-        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(name) is not None, "a drained broker is back")
+        _resume(site, agent, name)
         site.let_pass(2 * HEARTBEAT_S, "its agent may give the permission back, and clients may send")
         with suppress(RegistryError), site.registry() as registry:
             registry.admin.add_write_perm(name)
