@@ -245,6 +245,7 @@ class Planner:
                 say(logging.WARNING, "paused: the broker is taken out of the registry until a resume")
             case Resume():
                 intent.resume()
+                self._pace.heartbeat_at_s = 0.0  # it may be out already, by another agent
                 say(logging.INFO, "resumed")
             case Stop():
                 intent.stop()
@@ -340,6 +341,8 @@ class Planner:
         lease = self._lease
         lease.confirmed_s = self._pace.call_began_s
         self._pace.renewed()
+        if status in (LeaseStatus.OK, LeaseStatus.UNLISTED):
+            self._intent.admit = False
         if status is LeaseStatus.UNLISTED:
             if lease.registration is not None and not lease.registration.corrupt_keys:  # else it is known
                 self._pace.mend_at_s = now
@@ -372,12 +375,12 @@ class Planner:
         self._counts["failures"] += 1
         match error:
             case StaleEpoch() if error.current_epoch < error.epoch:  # nobody's: the store has lost data
-                self._lost_ownership()
+                self._lease.lost()
                 self._pace.rejoin(now)
             case StaleEpoch():
                 self._fenced(now)
             case BrokerWithdrawn():
-                self._lost_ownership()
+                self._lease.lost()
                 self._lease.yields = True  # to whoever brings it back
                 self._journal.kept_out(now)
                 self._pace.refused(now)
@@ -387,7 +390,7 @@ class Planner:
                 self._try_again(call, error, now)
 
     def _fenced(self, now: float) -> None:
-        self._lost_ownership()
+        self._lease.lost()
         self._counts["fenced"] += 1
         self._lease.yields = True
         self._journal.fenced(now)
@@ -396,7 +399,8 @@ class Planner:
     def _owned(self, call: StoreCall | None, error: BrokerOwned, now: float) -> None:
         if isinstance(call, Withdraw) and self._intent.stopping:
             self._intent.withdrawn = call.broker  # another agent's: this one does not wait for it
-        self._lost_ownership()
+        self._lease.lost()
+        self._intent.admit = False
         address = self._intent.broker.address if self._intent.broker else ""
         self._journal.owned(error, address, now)
         self._pace.refused(now, self._other.free_in_s(error, address))
@@ -417,10 +421,6 @@ class Planner:
             return
         self._pace.failed(now, delays_heartbeats=trouble.stops_heartbeats)
         self._journal.complain(trouble, f"{error}; trying again until it works", now)
-
-    def _lost_ownership(self) -> None:
-        self._intent.admit = False
-        self._lease.lost()
 
     def _recovered(self, call: StoreCall, now: float) -> None:
         if self._journal.recovered(call, now):

@@ -205,6 +205,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         self.goes_on = False  # the broker has been up, and wanted, since then
         self.done = False
         self.out = False  # as the operator wants it
+        self.resumed = False  # and nobody has drained the broker since, nor has another owner had it
         self.latest: TopicTable | None = None
         self.call: StoreCall | None = None
         self.wake_at_s: float | None = None
@@ -286,7 +287,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     @rule(role=st.sampled_from([*ROLES, None]))
     def the_role_changes(self, role: Broker | None) -> None:
         known = self.planner.status(self.now).broker
-        self.role, self.goes_on = role, False
+        self.role, self.goes_on, self.resumed = role, False, False
         if role is not None and known is not None and role.address != known.address:
             self.broker_up = False  # nobody has looked for it there yet
         self.send(RoleFound(role) if role is not None else RoleUnknown("an election"))
@@ -295,6 +296,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
     @rule(wish=st.sampled_from([Pause(), Drain(0.0), Drain(1.0), Drain(30.0), Resume(), Resume()]))
     def the_operator_wants(self, wish: Pause | Drain | Resume) -> None:
         self.out = not isinstance(wish, Resume)
+        self.resumed = not self.out
         self.goes_on = False
         self.send(wish)
 
@@ -352,6 +354,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         other = replace(BROKER, address=address, broker_id=broker_id)
         lease = self.store.replicas[broker_id].lease
         if lease is None or lease[1] == address:
+            self.resumed = False
             self.store.withdraw(other, self.now)
 
     @precondition(lambda self: not self.done)
@@ -416,6 +419,8 @@ class PlannerUnderFaults(RuleBasedStateMachine):
                 | (_, CallFailed(StaleEpoch() | BrokerOwned() | BrokerWithdrawn()))
             ):
                 self.told = None
+        if isinstance(event, CallFailed) and isinstance(event.error, BrokerOwned):
+            self.resumed = False
         self.send(event)
         if self.done and not self.stopped and event == Answered(LeaseStatus.OK):
             self.the_next_agent_finds_a_fresh_lease()
@@ -463,6 +468,7 @@ class PlannerUnderFaults(RuleBasedStateMachine):
         elif self.latest is not None and self.role is not None:
             replica = self.store.replicas[self.role.broker_id]
             if replica.kept_out == self.role.address:  # by somebody else
+                assert not self.resumed, "a resume that was not heeded"
                 assert replica.lease is None
                 assert self.told is None
                 return

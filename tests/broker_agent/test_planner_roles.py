@@ -206,7 +206,7 @@ def test_a_write_permission_that_may_not_be_taken_does_not_keep_the_broker(desk:
 @pytest.mark.parametrize(("taken", "call"), [(CHANGED, SetWritePerm), (UNCHANGED, WakeAt)])
 def test_a_drain_that_is_called_off_gives_back_what_it_took(desk: Desk, taken: Event, call: type) -> None:
     desk.send(Drain(60.0), taken)
-    assert isinstance(desk.send(Resume()), call)
+    assert isinstance(desk.send(Resume(), OK), call)
     desk.send(CHANGED)
     for _ in range(20):
         assert isinstance(desk.wait(), Heartbeat)
@@ -306,6 +306,27 @@ def test_a_broker_that_an_operator_took_out_elsewhere_stays_out_until_a_resume(s
     (said,) = standby.said
     assert said.startswith("broker-a:0: an operator has taken the broker out of the registry: until a resume")
     assert standby.send(Resume()) == replace(STAND_BY, admit=True)
+
+
+def test_a_resume_is_heeded_although_it_comes_while_a_call_is_under_way(standby: Desk) -> None:
+    standby.wait()
+    assert standby.send(Resume()) is None
+    kept_out = CallFailed(BrokerWithdrawn("broker-a", 0, BROKER.address))
+    standby.send(kept_out)
+    assert standby.wait() == replace(STAND_BY, admit=True)
+
+
+def test_a_resume_asks_at_once_whether_another_agent_has_taken_the_broker_out(desk: Desk) -> None:
+    assert desk.send(Resume()) == Heartbeat(HELD)
+    desk.send(FENCED)
+    assert desk.wait() == replace(STAND_BY, admit=True)
+
+
+def test_a_resume_of_a_broker_that_serves_lets_a_later_pause_elsewhere_hold(desk: Desk) -> None:
+    desk.send(Resume(), OK)
+    assert desk.wait() == Heartbeat(HELD)
+    desk.send(FENCED)
+    assert desk.wait() == STAND_BY
 
 
 def test_a_drained_broker_whose_role_changes_is_taken_out_under_its_new_id_too(desk: Desk) -> None:

@@ -75,6 +75,13 @@ TOLD_TO_END_WHILE_A_STANDBY_IS_BEING_REGISTERED: Final[Sequence[Step]] = (
     lambda state: state.the_agent_hands_over(watch_s=0.0),
 )
 
+RESUMED_AFTER_THE_ANSWER_TO_A_PAUSE_WAS_LOST: Final[Sequence[Step]] = (
+    lambda state: state.start(seed=0, started=True, stops=False),
+    lambda state: state.the_operator_wants(wish=Pause()),
+    lambda state: state.store_answers(how="answer lost"),
+    lambda state: state.the_operator_wants(wish=Resume()),
+)
+
 
 @pytest.mark.parametrize(
     "steps",
@@ -84,6 +91,7 @@ TOLD_TO_END_WHILE_A_STANDBY_IS_BEING_REGISTERED: Final[Sequence[Step]] = (
         pytest.param(ANOTHER_ID_IS_WITHDRAWN_AND_RESUMED, id="another id withdrawn, then resumed"),
         pytest.param(RESUMED_BEFORE_THE_WRITE_PERMISSION_WAS_TAKEN, id="a drain that was resumed fails"),
         pytest.param(TOLD_TO_END_WHILE_A_STANDBY_IS_BEING_REGISTERED, id="told to end while it registers"),
+        pytest.param(RESUMED_AFTER_THE_ANSWER_TO_A_PAUSE_WAS_LOST, id="the answer to a pause is lost"),
     ],
 )
 def test_a_sequence_that_failed_once_ends_in_what_is_true(steps: Sequence[Step]) -> None:

@@ -202,14 +202,9 @@ OPERATED: Final = (
         ("drain",) * 4,
         (
             Edit(
-                "broker_agent/planner/planner.py",
-                "        self._recovered(call, now)\n        self._intent.admit = False\n",
-                "        self._recovered(call, now)\n",
-            ),
-            Edit(
-                "broker_agent/planner/planner.py",
-                "        self._intent.admit = False\n        self._lease.lost()\n",
-                "        self._lease.lost()\n",
+                "broker_agent/planner/schedule.py",
+                "take_over, admit, gone = not lease.yields, intent.admit, self._other.gone",
+                "take_over, admit, gone = not lease.yields, True, self._other.gone",
             ),
         ),
     ),
