@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Fault, Record, Route
+from tests.faults.checker.history import Change, Event, Fault, Lease, Record, Replica, Route
 from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, TOPIC, Story, address_of, calm, reasons
 
 BROKER: str = BROKERS[0]
@@ -77,3 +77,27 @@ def test_an_owner_whose_lease_goes_on_comes_once(epoch: int, wrong: int) -> None
     story.change(Record(kind=ChangeKind.UP, broker=BROKER, epoch=epoch, address=address_of(BROKER)))
     story.calm()
     assert len(reasons(story.events, "g", "has come twice")) == wrong
+
+
+@pytest.mark.parametrize(("is_gone_between", "wrong"), [(False, len(CLIENTS)), (True, 0)])
+def test_a_view_shows_who_has_come_unless_it_left_again_meanwhile(
+    *, is_gone_between: bool, wrong: int
+) -> None:
+    story = calm()
+    story.crash(BROKER)
+    came_us = max(change.at_us for change in story.events if isinstance(change, Change))
+    others = tuple(Replica(broker, 0, address_of(broker)) for broker in BROKERS[1:])
+
+    def unseen(event: Event) -> Event:
+        is_said = isinstance(event, Route) and not event.fresh
+        return replace(event, brokers=others) if is_said and event.at_us > came_us else event
+
+    def gone(event: Event) -> Event:
+        is_between = 0 < event.at_us - came_us < 500 * BOUNDS.arrival_ms
+        is_its = isinstance(event, Lease) and event.broker == BROKER
+        return (
+            Lease(at_us=event.at_us, who="auditor", broker=BROKER, id=0) if is_its and is_between else event
+        )
+
+    events = [gone(unseen(event)) if is_gone_between else unseen(event) for event in story.events]
+    assert len(reasons(events, "d", "does not know of")) == wrong
