@@ -60,8 +60,8 @@ class Wire(ABC):
         """Take in what came on a socket, and answer; return whether a change is known by that."""
 
     def ask(self) -> None:
-        """Ask what it asks while nothing happens; raises NotImplementedError where `idle_s` is None."""
-        raise NotImplementedError
+        """Ask what it asks while nothing happens; raises RuntimeError where `idle_s` is None."""
+        raise RuntimeError(f"{type(self).__name__} asks nothing while nothing happens")
 
 
 class OurWire(Wire):

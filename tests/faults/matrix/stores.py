@@ -159,8 +159,8 @@ class Store(ABC):
         server.start()
 
     def switch(self) -> None:
-        """Have a replica take over from the primary, as an operator does."""
-        raise NotImplementedError
+        """Have a replica take over from the primary, as an operator does; raises RuntimeError without one."""
+        raise RuntimeError(f"{self.name}: there is no replica that could take over")
 
     def is_settled(self) -> bool:
         """Whether all servers run and are in step."""
