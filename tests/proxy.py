@@ -156,6 +156,10 @@ class FaultyProxy:
         finally:
             self._whose = before
 
+    def count(self, whose: Whose) -> int:
+        """Return how many connections of somebody are open."""
+        return self._run(self._count(whose))
+
     def lead_to(self, server_port: int) -> None:
         """Carry every new connection to another server."""
         self._server_port = server_port
@@ -232,6 +236,9 @@ class FaultyProxy:
             await asyncio.sleep(_LOOK_S)
         self._absence = None
         await self._listen()
+
+    async def _count(self, whose: Whose) -> int:
+        return len(whose([link.ports for link in self._links]))
 
     async def _end_links(self, *, reset: bool = False) -> None:
         concerned = self._whose([link.ports for link in self._links])

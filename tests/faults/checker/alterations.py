@@ -14,6 +14,7 @@ from sharedroutes.client import NoRoute
 from sharedroutes.registry import EXPIRED, ChangeKind
 from tests.faults.checker import late_alterations
 from tests.faults.checker.history import (
+    LISTED,
     OPERATOR,
     Change,
     Event,
@@ -106,6 +107,14 @@ def _used_too_late(events: Events, rng: Random) -> Events | None:
     if rng.random() < _HALF:
         return _with(events, Route(at_us=at_us, who=who, topic=TOPIC, brokers=(replica,), stale=stale))
     return _with(events, replace(_try(at_us, who, replica), stale=stale))
+
+
+def _listed_too_late(events: Events, rng: Random) -> Events | None:
+    if not (ends := _ends(events)):
+        return None
+    replica, ended_us, _ = rng.choice(ends)
+    at_us = ended_us + _STALE_US + 1
+    return _with(events, Route(at_us=at_us, who="front-1", topic=LISTED, brokers=(replica,)))
 
 
 def _looked_up_too_late(events: Events, rng: Random) -> Events | None:
@@ -399,6 +408,7 @@ _TRACEBACK: Final = "a fault\nTraceback (most recent call last):\n  ..."
 
 ALTERATIONS: Final = {
     "an address is used too late": Alteration("a", _used_too_late),
+    "a dead broker is listed": Alteration("a", _listed_too_late),
     "a lookup names an address whose lease has ended": Alteration("a", _looked_up_too_late),
     "an address is used that had no lease": Alteration("a", _never_leased),
     "a client goes back to an address that it had dropped": Alteration("a", late_alterations.shown_again),

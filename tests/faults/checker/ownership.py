@@ -13,7 +13,6 @@ from sharedroutes.registry import ChangeKind
 from tests.faults.checker.endings import FRONT, has_lived, is_left_alone
 from tests.faults.checker.history import (
     FAILOVER,
-    LISTED,
     Change,
     Event,
     Item,
@@ -82,7 +81,7 @@ def _uses(past: Past) -> Iterator[_Use]:
     for event in past.history:
         if isinstance(event, Sent):
             yield _Use(event, event.broker, event.address, event.began_us or event.at_us, event.held)
-        elif isinstance(event, Route) and event.topic != LISTED:
+        elif isinstance(event, Route):
             for broker, _, address in event.brokers or ():
                 yield _Use(event, broker, address, event.at_us, broker in event.held)
 

@@ -172,6 +172,7 @@ OF_TIME: Final = {
     "a live broker has no lease",
     "a broker that is well is not used again",
     "an owner does not notice that it was fenced",
+    "a dead broker is listed",
 }
 """What may be so for a while: how long, a machine decides that runs nobody."""
 

@@ -148,6 +148,10 @@ class Fleet:
                 stack.enter_context(fault(self._ways[name].proxy))
             yield
 
+    def connections(self, whose: Whose, to: str) -> int:
+        """Return how many connections of somebody to a broker or a front are open."""
+        return self._ways[to].proxy.count(whose)
+
     def __iter__(self) -> Iterator[Program]:
         """All processes, in the order in which they start."""
         yield self.watchdog

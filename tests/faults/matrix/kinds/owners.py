@@ -27,7 +27,7 @@ from tests.faults.matrix.settings import (
     TOPICS,
 )
 from tests.faults.matrix.stand_in import COMES, DELETE_TOPIC, LEAVES, registration_in, said_by
-from tests.faults.victims import AgentProcess
+from tests.faults.victims import AgentProcess, Program
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
 
@@ -44,6 +44,13 @@ _SENDS_S: Final = CALL_S / 2
 _SAID_S: Final = BOUNDS.arrival_ms / 1_000
 _STAYS_OUT_S: Final = (_SAID_S + 1.5, _SAID_S + 2.5)
 """Longer than it may take until it is said that a broker may come back."""
+
+_FOUND_OUT_S: Final = 1.5
+"""Longer than an agent finds later than a front that a broker hangs."""
+
+_LIVES: Final = 2
+_NOT_ASKED_S: Final = 3.0
+"""Longer than a front takes to see whom it has to ask: it reads that every 2 s."""
 
 _RESTORED_S: Final = 4.0
 """Longer than fronts take, at slow answers, to bring back what they take for lost."""
@@ -336,21 +343,62 @@ def agent_leaves_fronts(site: Site) -> Iterator[Effect]:
         site.start(agent)
 
 
-@fault("processes")
-def pause_broker_slow_fronts(site: Site) -> Iterator[Effect]:
-    """A broker hangs and is taken out, and then its fronts wait for the store: they leave it out."""
-    broker, fronts = site.fleet.brokers["broker-c"], [*site.fleet.fronts.values()]
-    names = (broker.name, *(front.name for front in fronts))
+@contextmanager
+def _hung(site: Site, broker: Program) -> Iterator[int]:
+    """Let a broker stand still; return since when, once it was found out and is taken out."""
     site.rest()
     began_us = now_us()
     broker.pause()
     try:
         site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(broker.name) is None, "who hangs is out")
-        with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*fronts)):
-            lasts_s = site.lasts(_STAYS_OUT_S) + _RESTORED_S
-            yield Effect(broker.name, lasts_s, names, (broker.name,), began_us=began_us)
+        yield began_us
     finally:
         broker.resume()
+
+
+@fault("processes")
+def pause_broker_slow_fronts(site: Site) -> Iterator[Effect]:
+    """A broker hangs and is taken out, and then its fronts wait for the store: they leave it out."""
+    broker, fronts = site.fleet.brokers["broker-c"], [*site.fleet.fronts.values()]
+    names = (broker.name, *(front.name for front in fronts))
+    whose = connections_of(*fronts)
+    with _hung(site, broker) as began_us, site.store.network(lambda proxy: proxy.slow(_SLOW_S), whose):
+        lasts_s = site.lasts(_STAYS_OUT_S) + _RESTORED_S
+        yield Effect(broker.name, lasts_s, names, (broker.name,), began_us=began_us)
+
+
+@fault("processes")
+def reload_while_hung(site: Site) -> Iterator[Effect]:
+    """A broker hangs and is taken out, and its agent is told to look at it anew: it stays out."""
+    broker, agent = site.fleet.brokers["broker-a"], site.fleet.agents["agent-a"]
+    with _hung(site, broker) as began_us:
+        site.let_pass(_FOUND_OUT_S, "nobody is in doubt any more")
+        with suppress(OSError):
+            agent.order("reload")
+        yield Effect(broker.name, site.lasts(_STAYS_OUT_S), (broker.name,), (broker.name,), began_us=began_us)
+
+
+@fault("processes", "network")  # so that fronts ask nobody besides
+def asked_by_one(site: Site) -> Iterator[Effect]:
+    """A broker at fronts is killed and comes back, again and again, while one front asks all brokers."""
+    fleet, began_us = site.fleet, now_us()
+    broker, whose = fleet.brokers["broker-c"], connections_of(*fleet.fronts.values())
+
+    def is_asked() -> bool:
+        return fleet.connections(whose, broker.name) > 0
+
+    def is_asked_once() -> bool:
+        return fleet.connections(whose, broker.name) == 1
+
+    for _ in range(_LIVES):
+        site.wait_at_most(LEASE_S, is_asked, "a front asks the broker")
+        broker.kill()
+        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(broker.name) is None, "who was killed is out")
+        site.let_pass(_NOT_ASKED_S, "no front asks it any more")
+        site.start(broker)
+    site.wait_at_most(LEASE_S, is_asked, "a front asks the broker")
+    promised = site.promised("one front asks a broker", 2 * CALL_S, is_asked_once, *fleet.fronts.values())
+    yield Effect(broker.name, site.lasts(SHORT_S), (broker.name,), details=promised, began_us=began_us)
 
 
 @fault("processes")

@@ -117,6 +117,22 @@ def _is_alone(agent: AgentProcess) -> bool:
     return bool(agent.says("master_address") == "")
 
 
+@fault("processes", "network", "store")
+def slave_rejoined(site: Site) -> Iterator[Effect]:
+    """The master of a slave is killed and comes back, while the slave goes on."""
+    with _slave_alone(site) as (_, (_, agent), effect):
+        master = site.fleet.brokers[effect.target]
+        address = site.fleet.hosts[effect.target].address
+        site.wait_at_most(_TOLD_S, partial(_is_alone, agent), "a slave is told that it has no master")
+        site.start(master)
+        site.wait_at_most(
+            LEASE_S, lambda: site.auditor.lease(effect.target) is not None, "its master is back"
+        )
+        told = "a slave is told of its master"
+        promised = site.promised(told, _TOLD_S, lambda: agent.says("master_address") == address, agent)
+        yield replace(effect, lasts_s=site.lasts(SHORT_S), details=promised)
+
+
 @fault("processes", "store")
 def slave_promoted(site: Site) -> Iterator[Effect]:
     """A slave that is alone is the master from now on: it begins anew, or its agent does beside it."""

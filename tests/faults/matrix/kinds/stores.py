@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from threading import Thread
 from typing import Final
 
 import redis
 
-from sharedroutes.registry import EmbeddedServer, RegistryError
+from sharedroutes.client import ClientConfig, Route, RouteClient
+from sharedroutes.registry import EmbeddedServer, RegistryConfig, RegistryError
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
-from tests.faults.matrix.fleet import QUEUES
+from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
 from tests.faults.matrix.kinds.kind import (
     LONG_S,
     SHORT_S,
@@ -23,7 +25,7 @@ from tests.faults.matrix.kinds.kind import (
     fault,
 )
 from tests.faults.matrix.kinds.seconds import a_slave
-from tests.faults.matrix.settings import ALONE, BOUNDS, JITTER_S, LEASE_S
+from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, JITTER_S, LEASE_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
@@ -32,6 +34,8 @@ _UNTIL_LOOKED_S: Final = (JITTER_S + 0.5, JITTER_S + 1.5)
 """Longer than it takes until every client has read everything again."""
 
 _SWITCHED_S: Final = 10.0
+_ASKS_S: Final = 0.4
+"""Shorter than until a store that stands still is replaced."""
 
 
 def _has_replicas(store: Store) -> bool:
@@ -265,6 +269,58 @@ def trim_stream(site: Site) -> Iterator[Effect]:
         yield effect
     finally:
         site.fleet.write_topics()
+
+
+@fault("store", "processes", "network")  # so that not all brokers are out
+def hosts_in_turn(site: Site) -> Iterator[Effect]:
+    """The stream is trimmed, and all is read again; then two hosts die in turn: clients let go of each."""
+    fleet, began_us = site.fleet, now_us()
+    effect = _ordered(site, "XTRIM", KEYS.changes, "MAXLEN", 0, loses=True)
+    fleet.write_topics("extra-turn")
+    _wait_for(site, "extra-turn", 1)
+    site.let_pass((BOUNDS.arrival_ms + BOUNDS.reread_ms) / 1_000, "clients have read everything again")
+    hosts = {broker: (fleet.agents[f"agent-{broker[-1]}"], fleet.brokers[broker]) for broker in HAS_AGENT}
+    # What leaves a topic without a route is looked for twice.
+    within_s, takes_us = LEASE_S + BOUNDS.stale_ms / 1_000 + 1.0, now_us()
+
+    def are_let_go() -> bool:
+        return not any(fleet.says(client, of) for client in fleet.clients for of in hosts if of not in alive)
+
+    alive = {*hosts}
+    try:
+        for broker in site.rng.sample(sorted(hosts), len(hosts)):
+            for program in hosts[broker]:
+                program.kill()
+            alive.remove(broker)
+            told = f"clients let go of {broker}"
+            promised = site.promised(told, within_s, are_let_go, *fleet.clients.values())
+        disturbs = (*effect.disturbs, *(program.name for host in hosts.values() for program in host))
+        lasts_s = site.lasts(SHORT_S)
+        effect = replace(effect, lasts_s=lasts_s, disturbs=disturbs, takes=tuple(hosts), details=promised)
+        yield replace(effect, began_us=began_us, takes_us=takes_us)
+    finally:
+        fleet.write_topics()
+        site.start(*(program for host in hosts.values() for program in host))
+
+
+@fault("store")
+def ask_without_store(site: Site) -> Iterator[Effect]:
+    """Somebody asks for a topic while the store stands still, and again when it is back."""
+    began_us = now_us()
+    answers: list[Route] = []
+    config = ClientConfig(registry=RegistryConfig(call_deadline_s=_ASKS_S, connect_deadline_s=_ASKS_S))
+    with RouteClient.from_url(site.fleet.store.url, config) as client:
+
+        def ask() -> None:
+            with suppress(RegistryError):
+                answers.append(client.route(ALONE))
+
+        with contextmanager(_paused)(site, (0.0, 0.0)) as effect:
+            ask()
+        # In a thread of its own: perhaps it waits for ever.
+        Thread(target=ask, daemon=True).start()
+        promised = site.promised("who asks again is answered", 2 * CALL_S, lambda: bool(answers))
+        yield replace(effect, lasts_s=site.lasts(SHORT_S), began_us=began_us, details=promised)
 
 
 @fault("store")
