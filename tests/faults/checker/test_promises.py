@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from tests.faults.checker.history import Event, Fault, Late
+from tests.faults.checker.history import FAILOVER, Event, Fault, Late
 from tests.faults.checker.promises import PROMISED
 from tests.faults.checker.story import BROKERS, CLIENTS, Story, calm, reasons
 from tests.faults.checker.test_operators import fault
@@ -17,13 +17,12 @@ WHAT: Final = "a client reads at a replica again"
 WHO: Final = CLIENTS[0]
 
 
-def violations(story: Story, took_ms: int, *more: Event) -> list[str]:
-    """Return what is wrong when something came so long after a fault had begun."""
-    begin_us = 1_000 * story.now_ms
-    details = {PROMISED: [WHAT, WITHIN_MS, begin_us, begin_us + 1_000 * took_ms, WHO]}
-    return reasons(
-        [*story.events, *fault(story, "replicas-cut", WHO, took_ms + 200, details=details), *more], "d", WHAT
-    )
+def violations(story: Story, took_ms: int, *more: Event, since_ms: int = 0) -> list[str]:
+    """Return what is wrong when something took so long, from some time after a fault had begun."""
+    since_us = 1_000 * (story.now_ms + since_ms)
+    details = {PROMISED: [WHAT, WITHIN_MS, since_us, since_us + 1_000 * took_ms, WHO]}
+    around = fault(story, "replicas-cut", WHO, since_ms + took_ms + 200, details=details)
+    return reasons([*story.events, *around, *more], "d", WHAT)
 
 
 @pytest.mark.parametrize(("took_ms", "wrong"), [(WITHIN_MS - 1, 0), (WITHIN_MS + 1, 1)])
@@ -40,8 +39,20 @@ def test_a_promise_waits_for_the_machine_that_does_not_run_who_has_to_keep_it(
     assert len(violations(story, WITHIN_MS + 100, late)) == wrong
 
 
-def test_a_promise_is_not_for_a_time_in_which_there_is_another_fault() -> None:
+@pytest.mark.parametrize(
+    ("name", "since_ms", "wrong"),
+    [
+        ("cut", 0, 0),
+        ("cut", 2_000, 0),
+        (FAILOVER, 0, 0),
+        (FAILOVER, 2_000, 1),
+    ],  # the last one is what it does
+)
+def test_a_promise_is_not_for_a_time_in_which_there_is_another_fault(
+    name: str, since_ms: int, wrong: int
+) -> None:
     story = calm()
     at_us = 1_000 * (story.now_ms + 1_000)
-    begin = Fault(at_us=at_us, who="scheduler", name="cut", target=BROKERS[0], phase="begin")
-    assert violations(story, WITHIN_MS + 100, begin, replace(begin, at_us=at_us + 1, phase="end")) == []
+    begin = Fault(at_us=at_us, who="scheduler", name=name, target=BROKERS[0], phase="begin")
+    end = replace(begin, at_us=at_us + 1, phase="end")
+    assert len(violations(story, WITHIN_MS + 100, begin, end, since_ms=since_ms)) == wrong

@@ -88,7 +88,7 @@ KEPT: Final = (
     Mutant(
         "hang-forgotten-by-reload",
         "An agent that looks at its broker anew forgets that it has ever answered.",
-        ("reload-while-hung",),
+        ("pause-broker-reload",),
         (
             Edit(
                 "broker_agent/broker_watch.py",

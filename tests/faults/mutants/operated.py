@@ -48,7 +48,7 @@ OPERATED: Final = (
     Mutant(
         "rolled-back-unseen",
         "A heartbeat does not see that a failover has lost what its owner wrote last.",
-        ("lose-writes",),
+        ("lose-writes",) * 3,
         (
             Edit(
                 "registry/lua/heartbeat.lua",

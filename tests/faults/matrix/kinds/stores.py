@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from threading import Thread
@@ -25,7 +25,7 @@ from tests.faults.matrix.kinds.kind import (
     fault,
 )
 from tests.faults.matrix.kinds.seconds import a_slave
-from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, JITTER_S, LEASE_S
+from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, HEARTBEAT_S, JITTER_S, LEASE_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
@@ -34,6 +34,9 @@ _UNTIL_LOOKED_S: Final = (JITTER_S + 0.5, JITTER_S + 1.5)
 """Longer than it takes until every client has read everything again."""
 
 _SWITCHED_S: Final = 10.0
+_SEEN_S: Final = 2 * HEARTBEAT_S + 3 * CALL_S
+"""Longer than until an agent has sent the new primary a heartbeat; each tenth looks for topics besides."""
+
 _ASKS_S: Final = 0.4
 """Shorter than until a store that stands still is replaced."""
 
@@ -194,7 +197,10 @@ def lose_writes(site: Site) -> Iterator[Effect]:
             site.store.kill(primary)
         site.store.reset(whose)
     try:
-        yield Effect("the primary", lasts_s, WHOLE_STORE, removes=(ALONE,), loses=True, began_us=began_us)
+        effect = Effect("the primary", lasts_s, WHOLE_STORE, removes=(ALONE,), loses=True, began_us=began_us)
+        told, is_there = "a heartbeat sees what a failover has lost", _has(site, ALONE, 1)
+        details = site.promised(told, _SEEN_S, is_there) if primary.running else {}
+        yield replace(effect, details=details)
     finally:
         if not primary.running:
             site.store.revive(primary)
@@ -202,8 +208,11 @@ def lose_writes(site: Site) -> Iterator[Effect]:
 
 def _wait_for(site: Site, topic: str, count: int) -> None:
     """See a topic in the store, or see it gone, unless another fault keeps its agent from that."""
-    is_there = ("EXISTS", KEYS.topic(topic))
-    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(is_there) == [count], "a topic is written")
+    site.wait_at_most(LEASE_S, _has(site, topic, count), "a topic is written")
+
+
+def _has(site: Site, topic: str, count: int) -> Callable[[], bool]:
+    return lambda: site.auditor.at_primary(("EXISTS", KEYS.topic(topic))) == [count]
 
 
 def _switch(site: Site, primary: EmbeddedServer) -> None:
