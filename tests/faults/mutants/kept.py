@@ -124,7 +124,7 @@ KEPT: Final = (
     Mutant(
         "bell-keeps-its-connection",
         "A subscription that is given up keeps its connection of the pool.",
-        ("client-kill",) * 12,
+        ("bells-cut",),
         (
             Edit(
                 "registry/connection/links_async.py",

@@ -25,7 +25,7 @@ from tests.faults.matrix.kinds.kind import (
     fault,
 )
 from tests.faults.matrix.kinds.seconds import a_slave
-from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, HEARTBEAT_S, JITTER_S, LEASE_S
+from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, HEARTBEAT_S, JITTER_S, LEASE_S, RECONNECT_S
 from tests.faults.matrix.sockets import made_by
 from tests.faults.matrix.stores import LastingServer, Store
 from tests.proxy import FaultyProxy
@@ -33,6 +33,7 @@ from tests.proxy import FaultyProxy
 _UNTIL_LOOKED_S: Final = (JITTER_S + 0.5, JITTER_S + 1.5)
 """Longer than it takes until every client has read everything again."""
 
+_POOL: Final = RegistryConfig().max_connections
 _SWITCHED_S: Final = 10.0
 _SEEN_S: Final = 2 * HEARTBEAT_S + 3 * CALL_S
 """Longer than until an agent has sent the new primary a heartbeat; each tenth looks for topics besides."""
@@ -246,6 +247,24 @@ def client_kill(site: Site) -> Iterator[Effect]:
         with suppress(redis.RedisError, OSError):
             site.store.admin(_primary(site)).execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
     yield Effect("CLIENT KILL", 0.2, WHOLE_STORE)
+
+
+@fault("store", on=_is_alone)  # a Cluster has its subscribers elsewhere
+def bells_cut(site: Site) -> Iterator[Effect]:
+    """The server ends all subscriptions, twice as often as a pool has connections."""
+    admin, began_us = site.store.admin(_primary(site)), now_us()
+
+    def subscribers() -> int:
+        with suppress(redis.RedisError, OSError):
+            return int(admin.pubsub_numsub(KEYS.changes)[0][1])
+        return 0
+
+    before = subscribers()
+    for _ in range(2 * _POOL):
+        with suppress(redis.RedisError, OSError):
+            admin.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        site.wait_at_most(RECONNECT_S, lambda: subscribers() >= before, "all listen again")
+    yield Effect("CLIENT KILL TYPE pubsub", 0.2, WHOLE_STORE, began_us=began_us)
 
 
 @fault("processes")
