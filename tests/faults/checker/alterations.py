@@ -78,7 +78,7 @@ def _altered(events: Events, rng: Random, candidates: list[E], **to: Any) -> Eve
 def _converged(events: Events, kind: type[E]) -> list[E]:
     """Return the events of a kind in calms, from when on all views have to be true."""
     past = Past(events)
-    late = [(past.limit_us(calm.begin_us, calm.bound_ms), calm.end_us) for calm in calms(past)]
+    late = [(past.limit_us(calm.begin_us, BOUNDS.converge_ms), calm.end_us) for calm in calms(past)]
     return [
         event for event in _all(events, kind) if any(since < event.at_us < until for since, until in late)
     ]
@@ -436,6 +436,7 @@ ALTERATIONS: Final = {
     "a dead broker is registered": Alteration("d", late_alterations.back_though_dead),
     "a broker is missing in a view": Alteration("d", _broker_missing),
     "a view is never confirmed": Alteration("d", _never_confirmed),
+    "somebody says nothing any more": Alteration("d", late_alterations.silent),
     "a live broker has no lease": Alteration("d", _lease_missing),
     "a follower hears nothing any more": Alteration("c", _follower_deaf),
     "a message that was taken is not there": Alteration("e", _not_received),

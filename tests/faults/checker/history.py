@@ -201,9 +201,6 @@ class Fault(_Event, frozen=True, kw_only=True, tag="fault"):
     loses: bool = False
     """Whether the store may forget what was written: then epochs may go back while the fault lasts."""
 
-    converge_ms: int | None = None
-    """Where the design promises another time for this fault; None = that of the run."""
-
 
 class Expected(_Event, frozen=True, kw_only=True, tag="expected"):
     """What is true from now on, and every view has to come to: the brokers that live, with their topics."""
@@ -389,6 +386,14 @@ class Log(_Event, frozen=True, kw_only=True, tag="log"):
     text: str
 
 
+class Behind(_Event, frozen=True, kw_only=True, tag="behind"):
+    """The run waits no longer for those who do not see what is true, or say nothing at all."""
+
+    whose: str
+    since_us: int
+    """Since then there was no fault."""
+
+
 class Late(_Event, frozen=True, kw_only=True, tag="late"):
     """For so long, until then, the machine did not run a process: so its timer says, or the kernel."""
 
@@ -416,6 +421,7 @@ Event: TypeAlias = (
     | Saved
     | Usage
     | Log
+    | Behind
     | Late
 )
 History: TypeAlias = Sequence[Event]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sharedroutes.registry import EXPIRED, ChangeKind
 from tests.faults.checker.endings import DRAINED
-from tests.faults.checker.history import Change, Event, Expected, Fault, Item, Lease, Route, State
+from tests.faults.checker.history import Behind, Change, Event, Expected, Fault, Item, Lease, Route, State
 from tests.faults.checker.past import Past
 from tests.faults.checker.story import BOUNDS, CLIENTS
 
@@ -50,6 +50,19 @@ def view_is_late(events: Events, rng: Random) -> Events | None:
         else event
         for event in events
     ]
+
+
+def silent(events: Events, rng: Random) -> Events | None:
+    """Let the run wait in vain for a client, after a fault."""
+    past = Past(events)
+    ends = [window.end_us for window in past.faults]
+    late = [(end, past.limit_us(end, BOUNDS.converge_ms, *past.everybody) + 1) for end in ends]
+    if not (possible := [(since, at) for since, at in late if at <= past.end_us]):
+        return None
+    since_us, at_us = rng.choice(possible)
+    return _by_time(
+        [*events, Behind(at_us=at_us, who="driver", whose=rng.choice(CLIENTS), since_us=since_us)]
+    )
 
 
 def follower_is_late(events: Events, rng: Random) -> Events | None:

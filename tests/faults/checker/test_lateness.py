@@ -170,6 +170,7 @@ OF_TIME: Final = {
     "a broker is missing in a view",
     "a view is never confirmed",
     "a live broker has no lease",
+    "somebody says nothing any more",
     "a broker that is well is not used again",
     "an owner does not notice that it was fenced",
     "a dead broker is listed",

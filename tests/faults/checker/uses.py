@@ -49,7 +49,7 @@ def _cut_off_from_one(past: Past) -> Iterator[Calm]:
     """
     for window in past.faults:
         if window.fault.name.startswith(_LINK) and past.faults_in(window.begin_us, window.end_us) == [window]:
-            yield Calm(window.begin_us, min(window.end_us, past.end_us), 0, ())
+            yield Calm(window.begin_us, min(window.end_us, past.end_us), ())
 
 
 def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:

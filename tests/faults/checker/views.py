@@ -24,6 +24,7 @@ from tests.faults.checker.endings import (
 from tests.faults.checker.feed import Replay
 from tests.faults.checker.history import (
     LISTED,
+    Behind,
     Event,
     Expected,
     Item,
@@ -53,7 +54,6 @@ class Calm(NamedTuple):
 
     begin_us: int
     end_us: int
-    bound_ms: int
     after: tuple[str, ...]
     """The names of the faults that ended before it."""
 
@@ -146,8 +146,9 @@ def views_converge(past: Past) -> Verdict:
     """
     verdict = Verdict()
     views, wrongs = _walked(past)
+    bound_ms = past.bounds.converge_ms
     for calm in calms(past):
-        limit_us = past.limit_us(calm.begin_us, calm.bound_ms, *past.everybody)
+        limit_us = past.limit_us(calm.begin_us, bound_ms, *past.everybody)
         if limit_us > calm.end_us:
             is_true = not any(since < calm.end_us <= until for _, since, until, _ in wrongs)
             verdict.checked += views if is_true else 0  # cut short before all was true: no verdict
@@ -156,8 +157,12 @@ def views_converge(past: Past) -> Verdict:
         for (who, topic), since_us, until_us, event in wrongs:
             if since_us < calm.end_us and until_us > limit_us:
                 of = f"what {who} knows of {topic or 'the leases'} is not true"
-                reason = f"{of}, {calm.bound_ms} ms and more after {', '.join(calm.after) or 'the start'}"
+                reason = f"{of}, {bound_ms} ms and more after {', '.join(calm.after) or 'the start'}"
                 verdict.violate(reason, past.expected_event(calm.begin_us), event)
+    for behind in past.of(Behind):
+        limit_us = past.limit_us(behind.since_us, bound_ms, *past.everybody)
+        reason = f"{behind.whose}: behind, or silent, {bound_ms} ms and more after a fault"
+        verdict.check(reason if limit_us < behind.at_us else "", behind)
     check_that_changes_arrive(past, verdict)
     check_that_the_dead_are_out(past, verdict)
     check_that_the_living_stay(past, verdict)
@@ -196,11 +201,9 @@ def calms(past: Past) -> Iterator[Calm]:
     """Yield the times without a fault, cut where what is true changes; the first begins when all works."""
     truths = [event.at_us for event in past.of(Expected)]
     for begin_us, end_us, ended in _stretches(past):
-        bounds_ms = [window.fault.converge_ms or past.bounds.converge_ms for window in ended]
-        bound_ms = max(bounds_ms, default=past.bounds.converge_ms)
         cuts = [begin_us, *(at for at in truths if begin_us < at < end_us), end_us]
         for since_us, until_us in pairwise(cuts):
-            yield Calm(since_us, until_us, bound_ms, tuple(window.fault.name for window in ended))
+            yield Calm(since_us, until_us, tuple(window.fault.name for window in ended))
 
 
 def _stretches(past: Past) -> Iterator[tuple[int, int, list[FaultWindow]]]:

@@ -14,7 +14,7 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from demo.processes import Patience
-from tests.faults.checker.history import Expected, Fault, Log, Run, Writer, now_us
+from tests.faults.checker.history import Behind, Expected, Fault, Log, Run, Writer, now_us
 from tests.faults.matrix.aftermath import write_keys, write_logs
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import CHURN, Fleet
@@ -119,7 +119,7 @@ class StoreRun:
         self._views = Views(self._fleet, self._watchers, self._auditor)
         stack.callback(self._views.close)
         if self._calm("everything works", READY_S) is None:
-            raise NotReady(f"{self.told.deployment}: not within {READY_S:.0f} s: {self._behind()}")
+            raise NotReady(f"{self.told.deployment}: not within {READY_S:.0f} s")
         self._scheduler.write(Expected(table=self._fleet.expected()))
         if self._churns:
             self._churning = stack.enter_context(ExitStack())
@@ -175,8 +175,6 @@ class StoreRun:
                 rests_s = max(rests_s, effect.rests_s)
         converged_s = self._calm(f"calm after {' and '.join(names)}", _GIVE_UP_S)
         self.told.outcomes.append(Outcome(names, began_us, converged_s))
-        if converged_s is None:
-            self._tell(f"not calm after {' and '.join(names)}: {self._behind()}")
         self._pass(rests_s)
 
     @contextmanager
@@ -235,10 +233,12 @@ class StoreRun:
             return behind is None
 
         at_s = self._patience.until(calm, within_s)
-        return None if at_s is None else at_s - began_s
-
-    def _behind(self) -> str:
-        return "; ".join(self._views.behind(0))
+        if at_s is not None:
+            return at_s - began_s
+        behind = "; ".join(self._views.behind(began_us))
+        self._tell(f"{what}: given up, {behind} is behind")
+        self._driver.write(Behind(whose=behind, since_us=began_us))
+        return None
 
     def _check(self) -> None:
         """Raise what ended a part of ours, and Ended for a process that was to run."""

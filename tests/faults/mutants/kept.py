@@ -56,6 +56,18 @@ KEPT: Final = (
         ),
     ),
     Mutant(
+        "lost-lookup-never-lands-in-tasks",
+        "Who asks for a topic that a task failed to look up waits for ever.",
+        ("ask-without-store",),
+        (
+            Edit(
+                "client/flights.py",
+                "await look()\n        except BaseException as error",
+                "await look()\n        except asyncio.CancelledError as error",
+            ),
+        ),
+    ),
+    Mutant(
         "unreadable-without-reset",
         "A follower passes over what it cannot read in the stream, and tells nobody.",
         ("corrupt-entry",) * 2,

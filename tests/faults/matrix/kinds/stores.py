@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from threading import Thread
+from threading import Barrier, Event, Thread
 from typing import Final
 
 import redis
 
-from sharedroutes.client import ClientConfig, Route, RouteClient
+from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RegistryError
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
@@ -333,22 +334,68 @@ def hosts_in_turn(site: Site) -> Iterator[Effect]:
 
 @fault("store")
 def ask_without_store(site: Site) -> Iterator[Effect]:
-    """Somebody asks for a topic while the store stands still, and again when it is back."""
-    began_us = now_us()
-    answers: list[Route] = []
-    config = ClientConfig(registry=RegistryConfig(call_deadline_s=_ASKS_S, connect_deadline_s=_ASKS_S))
-    with RouteClient.from_url(site.fleet.store.url, config) as client:
-
-        def ask() -> None:
-            with suppress(RegistryError):
-                answers.append(client.route(ALONE))
-
+    """Two clients, of both kinds, ask for a topic while the store stands still, and until it answers."""
+    began_us, asking = now_us(), _Asking(site.fleet.store.url)
+    for ask in (asking.from_a_thread, lambda: asyncio.run(asking.from_a_task())):
+        Thread(target=ask, daemon=True).start()  # perhaps it waits for ever
+    try:
+        asking.together.wait()
         with contextmanager(_paused)(site, (0.0, 0.0)) as effect:
-            ask()
-        # In a thread of its own: perhaps it waits for ever.
-        Thread(target=ask, daemon=True).start()
-        promised = site.promised("who asks again is answered", 2 * CALL_S, lambda: bool(answers))
+            asking.together.wait()
+            site.wait_at_most(3 * _ASKS_S, asking.have_failed, "nobody is answered")
+        promised = site.promised("who asks again is answered", 2 * CALL_S, asking.are_answered)
         yield replace(effect, lasts_s=site.lasts(SHORT_S), began_us=began_us, details=promised)
+    finally:
+        asking.is_over.set()
+
+
+class _Asking:
+    """A client for threads and one for asyncio, which begin to ask together."""
+
+    def __init__(self, url: str) -> None:
+        registry = RegistryConfig(call_deadline_s=_ASKS_S, connect_deadline_s=_ASKS_S)
+        self._url, self._config = url, ClientConfig(registry=registry)
+        self._errors: list[str] = []
+        self._answers: list[str] = []
+        self.together = Barrier(3, timeout=_SWITCHED_S)
+        """Of both and who starts them: when they have begun, and when they are to ask."""
+
+        self.is_over = Event()
+
+    def have_failed(self) -> bool:
+        """Whether both have had no answer."""
+        return {*self._errors} == {"thread", "task"}
+
+    def are_answered(self) -> bool:
+        """Whether both have had an answer."""
+        return {*self._answers} == {"thread", "task"}
+
+    def from_a_thread(self) -> None:
+        """Ask until there is an answer."""
+        with RouteClient.from_url(self._url, self._config) as client:
+            self.together.wait()
+            self.together.wait()
+            while not (self._answers.count("thread") or self.is_over.is_set()):
+                with self._noted("thread"):
+                    client.route(ALONE)
+
+    async def from_a_task(self) -> None:
+        """Ask until there is an answer."""
+        async with AsyncRouteClient.from_url(self._url, self._config) as client:
+            await asyncio.to_thread(self.together.wait)
+            await asyncio.to_thread(self.together.wait)
+            while not (self._answers.count("task") or self.is_over.is_set()):
+                with self._noted("task"):
+                    await client.route(ALONE)
+
+    @contextmanager
+    def _noted(self, who: str) -> Iterator[None]:
+        try:
+            yield
+        except RegistryError:
+            self._errors.append(who)
+        else:
+            self._answers.append(who)
 
 
 @fault("store")
