@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sharedroutes.registry import ChangeKind
-from tests.faults.checker.history import Change, Event, Lease, Record, Replica, Route
-from tests.faults.checker.story import BROKERS, TOPIC, Story, address_of, reasons
+from tests.faults.checker.history import Change, Event, Fault, Lease, Record, Replica, Route
+from tests.faults.checker.story import BROKERS, CLIENTS, TOPIC, Story, address_of, reasons
 
 BROKER = BROKERS[0]
 
@@ -35,3 +35,14 @@ def test_a_lookup_may_name_what_began_since_the_last_look_and_nothing_else() -> 
         record = Record(kind=ChangeKind.UP, broker=broker, epoch=gone_us, address=address)
         up = Change(at_us=gone_us + later_us, who="auditor", id="9-9", record=record)
         assert (reasons([*events, lookup, up], "a") == []) is is_right, later_us
+
+
+def test_a_client_may_name_who_came_just_before_the_store_lost_that() -> None:
+    events, gone_us = crashed()
+    named = (Replica(BROKER, 0, address_of(BROKER)),)
+    back = Route(at_us=gone_us + 200, who=CLIENTS[0], topic=TOPIC, brokers=named)
+    assert any("again, which had no lease since" in reason for reason in reasons([*events, back], "a"))
+    for later_us, is_right in ((20_000, True), (110_000, False)):
+        loss = Fault(at_us=back.at_us + later_us, name="kill-store", target="it", phase="begin", loses=True)
+        found = reasons([*events, back, loss], "a")
+        assert any("again, which had no lease since" in reason for reason in found) is not is_right
