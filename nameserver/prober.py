@@ -133,11 +133,15 @@ class Prober:
             try:
                 began_s = loop.time()
                 if began_s >= next_s or rested_s <= began_s < self._news_until_s:
-                    self._take_up(await self._store.run(fronts.watched(self._store.keys)))
+                    brokers = await self._store.run(fronts.watched(self._store.keys))
+                    if stopping.is_set():  # another front asks them now
+                        return
+                    self._take_up(brokers)
                     rested_s = began_s + (loop.time() - began_s) / _READ_SHARE
                     next_s = max(rested_s, began_s + _READ_S)
-                for one in [*self._asked.values()]:
-                    await self._act(one)
+                for key, one in [*self._asked.items()]:
+                    if self._asked.get(key) is one:  # perhaps it has said goodbye meanwhile
+                        await self._act(one)
             except RegistryError as error:
                 _LOG.debug("brokers are not asked now: %s", error)
             await wait_for_event(stopping, _ROUND_S)

@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 import redis
 
+from sharedroutes.nameserver.config import Current, FrontConfig
 from sharedroutes.nameserver.front import Front
+from sharedroutes.nameserver.prober import Prober
 from sharedroutes.nameserver.sessions import Sessions
 from sharedroutes.registry import AsyncRouteStore, Broker, EmbeddedServer, RouteStore, TopicConfig, plans
 from sharedroutes.registry.keys import Keys
@@ -129,6 +131,23 @@ async def test_a_broker_that_its_agent_watches_is_left_to_the_agent(redis_url: s
                 await asyncio.sleep(0.2)
                 assert agent.heartbeat(held) == "ok"
             assert await is_served(one, two)
+
+
+async def test_a_front_that_is_no_longer_elected_asks_nobody_of_whom_it_reads_too_late(
+    redis_url: str,
+) -> None:
+    def tasks(begin: str) -> list[asyncio.Task[object]]:
+        return [task for task in asyncio.all_tasks() if task.get_name().startswith(f"sharedroutes: {begin}")]
+
+    async with SpeakingBroker() as process, running(redis_url, hang_check="0") as front:
+        await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
+        async with AsyncRouteStore.from_url(redis_url) as store:
+            prober = Prober(store, Current(FrontConfig(hang_check_s=0.1)), random.Random(1))
+            prober.elect(is_elected=True)
+            await asyncio.sleep(0)  # it reads
+            prober.elect(is_elected=False)
+            await await_until(lambda: not tasks("prober"), description="it has read")
+            assert not tasks("asks")
 
 
 @pytest.mark.parametrize("hang_check", ["0", "5"])
