@@ -206,6 +206,20 @@ class Fleet:
         self.guests |= {program.name: program, agent.name: agent}
         return host, program, agent
 
+    @contextmanager
+    def visitor(self) -> Iterator[tuple[Program, Path]]:
+        """Start a client that comes for the length of a block; return it, and the file of what it says."""
+        name = f"visitor-{next(self._numbers)}"
+        said = self.folder / f"{name}.jsonl"
+        visitor = self._program(name, "visitor", self.store.url, str(said))
+        visitor.start()
+        self.guests[name] = visitor
+        try:
+            yield visitor, said
+        finally:
+            visitor.kill()
+            del self.guests[name]
+
     def is_up(self, program: Program) -> bool:
         """Whether a process that was started has come so far that it works."""
         listens = None

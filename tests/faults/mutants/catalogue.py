@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.faults.mutants.askers import ASKERS
 from tests.faults.mutants.kept import KEPT
 from tests.faults.mutants.links import LINKS
 from tests.faults.mutants.mutant import Edit, Mutant
@@ -454,7 +455,7 @@ _ALL: Final = (
         ),
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM, *OPERATED, *LINKS, *KEPT)}
+MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM, *OPERATED, *LINKS, *KEPT, *ASKERS)}
 """By name. That activate, expire, forget and mend_field compare epochs is in none: it matters for a moment
 that no fault hits, and tests/registry has it (test_ownership, test_sweep, test_forget, test_mend_races).
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.matrix.kinds import (
+    askers,
     clocks,
     files,
     keys,
@@ -18,6 +19,7 @@ from tests.faults.matrix.kinds.kind import KINDS
 
 __all__ = [
     "KINDS",
+    "askers",
     "clocks",
     "files",
     "keys",

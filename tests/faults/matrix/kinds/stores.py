@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from threading import Barrier, Event, Thread
 from typing import Final
 
 import redis
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, RouteClient
 from sharedroutes.registry import EmbeddedServer, RegistryConfig, RegistryError
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
@@ -38,9 +35,6 @@ _POOL: Final = RegistryConfig().max_connections
 _SWITCHED_S: Final = 10.0
 _SEEN_S: Final = 2 * HEARTBEAT_S + 3 * CALL_S
 """Longer than until an agent has sent the new primary a heartbeat; each tenth looks for topics besides."""
-
-_ASKS_S: Final = 0.4
-"""Shorter than until a store that stands still is replaced."""
 
 
 def _has_replicas(store: Store) -> bool:
@@ -104,7 +98,8 @@ def lose_data(site: Site) -> Iterator[Effect]:
         site.store.revive(server)
 
 
-def _paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
+def paused(site: Site, bounds_s: tuple[float, float]) -> Iterator[Effect]:
+    """Let the primary stand still for a time."""
     server, lasts_s = _primary(site), site.lasts(bounds_s)
     server.pause()
     site.store.paused.add(server)
@@ -142,7 +137,7 @@ def _begin_without_store(site: Site, slave_us: int) -> Iterator[Effect]:
         if slave_us:
             site.let_pass(BOUNDS.saved_ms / 1_000 + 0.5, "snapshots say who stands in")
         client.kill()
-        with contextmanager(_paused)(site, (1.5, 2.0)) as effect:
+        with contextmanager(paused)(site, (1.5, 2.0)) as effect:
             site.start(client)
             began_us = slave_us or takes_us
             yield replace(effect, takes=(broker.name,), began_us=began_us, takes_us=takes_us)
@@ -152,16 +147,36 @@ def _begin_without_store(site: Site, slave_us: int) -> Iterator[Effect]:
             registry.admin.add_write_perm("broker-c")
 
 
+@fault("processes", "store")
+def begin_after_loss(site: Site) -> Iterator[Effect]:
+    """A client is killed and the store emptied; the client begins again before a broker is back."""
+    fleet, began_us = site.fleet, now_us()
+    client, agent = fleet.clients[site.rng.choice(sorted(fleet.clients))], fleet.agents["agent-a"]
+    site.wait_at_most(BOUNDS.saved_ms / 1_000, lambda: fleet.saved(client.name, "broker-a"), "a snapshot")
+    client.kill()
+    agent.pause()
+    try:
+        effect = _ordered(site, "FLUSHALL", loses=True)
+        others = [name for name in fleet.brokers if name != "broker-a"]
+        site.wait_at_most(LEASE_S, lambda: all(map(site.auditor.lease, others)), "the others are back")
+        site.start(client)
+        disturbs = (*effect.disturbs, client.name, agent.name)
+        yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), disturbs=disturbs, began_us=began_us)
+    finally:
+        agent.resume()
+        site.start(client)
+
+
 @fault("store")
 def pause_store_briefly(site: Site) -> Iterator[Effect]:
     """The primary stands still for less than a lease."""
-    return _paused(site, (0.2, 0.8))
+    return paused(site, (0.2, 0.8))
 
 
 @fault("store")
 def pause_store(site: Site) -> Iterator[Effect]:
     """The primary stands still for longer than a lease, and is perhaps replaced meanwhile."""
-    return _paused(site, LONG_S)
+    return paused(site, LONG_S)
 
 
 @fault("store", on=_has_replicas)
@@ -330,72 +345,6 @@ def hosts_in_turn(site: Site) -> Iterator[Effect]:
     finally:
         fleet.write_topics()
         site.start(*(program for host in hosts.values() for program in host))
-
-
-@fault("store")
-def ask_without_store(site: Site) -> Iterator[Effect]:
-    """Two clients, of both kinds, ask for a topic while the store stands still, and until it answers."""
-    began_us, asking = now_us(), _Asking(site.fleet.store.url)
-    for ask in (asking.from_a_thread, lambda: asyncio.run(asking.from_a_task())):
-        Thread(target=ask, daemon=True).start()  # perhaps it waits for ever
-    try:
-        asking.together.wait()
-        with contextmanager(_paused)(site, (0.0, 0.0)) as effect:
-            asking.together.wait()
-            site.wait_at_most(3 * _ASKS_S, asking.have_failed, "nobody is answered")
-        promised = site.promised("who asks again is answered", 2 * CALL_S, asking.are_answered)
-        yield replace(effect, lasts_s=site.lasts(SHORT_S), began_us=began_us, details=promised)
-    finally:
-        asking.is_over.set()
-
-
-class _Asking:
-    """A client for threads and one for asyncio, which begin to ask together."""
-
-    def __init__(self, url: str) -> None:
-        registry = RegistryConfig(call_deadline_s=_ASKS_S, connect_deadline_s=_ASKS_S)
-        self._url, self._config = url, ClientConfig(registry=registry)
-        self._errors: list[str] = []
-        self._answers: list[str] = []
-        self.together = Barrier(3, timeout=_SWITCHED_S)
-        """Of both and who starts them: when they have begun, and when they are to ask."""
-
-        self.is_over = Event()
-
-    def have_failed(self) -> bool:
-        """Whether both have had no answer."""
-        return {*self._errors} == {"thread", "task"}
-
-    def are_answered(self) -> bool:
-        """Whether both have had an answer."""
-        return {*self._answers} == {"thread", "task"}
-
-    def from_a_thread(self) -> None:
-        """Ask until there is an answer."""
-        with RouteClient.from_url(self._url, self._config) as client:
-            self.together.wait()
-            self.together.wait()
-            while not (self._answers.count("thread") or self.is_over.is_set()):
-                with self._noted("thread"):
-                    client.route(ALONE)
-
-    async def from_a_task(self) -> None:
-        """Ask until there is an answer."""
-        async with AsyncRouteClient.from_url(self._url, self._config) as client:
-            await asyncio.to_thread(self.together.wait)
-            await asyncio.to_thread(self.together.wait)
-            while not (self._answers.count("task") or self.is_over.is_set()):
-                with self._noted("task"):
-                    await client.route(ALONE)
-
-    @contextmanager
-    def _noted(self, who: str) -> Iterator[None]:
-        try:
-            yield
-        except RegistryError:
-            self._errors.append(who)
-        else:
-            self._answers.append(who)
 
 
 @fault("store")

@@ -1,0 +1,130 @@
+"""Clients that come besides, and ask when nobody answers: one gives up, one forks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Barrier, Event, Thread
+from typing import Final
+
+from sharedroutes.client import AsyncRouteClient, ClientConfig, NoRoute, RouteClient
+from sharedroutes.registry import RegistryConfig, RegistryError
+from tests.faults.checker.history import now_us
+from tests.faults.matrix.kinds.kind import SHORT_S, Effect, Site, fault
+from tests.faults.matrix.kinds.stores import paused
+from tests.faults.matrix.settings import BOUNDS, CALL_S, LEASE_S, SENT_TO
+from tests.faults.matrix.visitor import ASK_AND_FORK, COPIES, chosen_in
+
+_ASKS_S: Final = 0.4
+"""For so long a client waits for the store: shorter than until one that stands still is replaced."""
+
+_GIVES_UP_S: Final = _ASKS_S / 2
+_BEGUN_S: Final = 10.0
+_FORKED_S: Final = 0.5
+"""Longer than it takes to send a question and to fork."""
+
+
+@fault("store")
+def ask_without_store(site: Site) -> Iterator[Effect]:
+    """Clients ask for a topic while the store stands still, and until it answers; one task gives up."""
+    began_us, asking = now_us(), _Asking(site.fleet.store.url)
+    for ask in (asking.from_a_thread, lambda: asyncio.run(asking.from_tasks())):
+        Thread(target=ask, daemon=True).start()  # perhaps it waits for ever
+    try:
+        asking.together.wait()
+        with contextmanager(paused)(site, (0.0, 0.0)) as effect:
+            asking.together.wait()
+            site.wait_at_most(3 * _ASKS_S, asking.have_failed, "nobody is answered")
+        promised = site.promised("who asks again is answered", 2 * CALL_S, asking.are_answered)
+        yield replace(effect, lasts_s=site.lasts(SHORT_S), began_us=began_us, details=promised)
+    finally:
+        asking.is_over.set()
+
+
+class _Asking:
+    """A client for threads and one for asyncio, which begin to ask together."""
+
+    def __init__(self, url: str) -> None:
+        registry = RegistryConfig(call_deadline_s=_ASKS_S, connect_deadline_s=_ASKS_S)
+        self._url, self._config = url, ClientConfig(registry=registry)
+        self._errors: list[str] = []
+        self._answers: list[str] = []
+        self.together = Barrier(3, timeout=_BEGUN_S)
+        """Of both and who starts them: when they have begun, and when they are to ask."""
+
+        self.is_over = Event()
+
+    def have_failed(self) -> bool:
+        """Whether both have had no answer."""
+        return {*self._errors} == {"thread", "task"}
+
+    def are_answered(self) -> bool:
+        """Whether both have had an answer."""
+        return {*self._answers} == {"thread", "task"}
+
+    def from_a_thread(self) -> None:
+        """Ask until there is an answer."""
+        with RouteClient.from_url(self._url, self._config) as client:
+            self.together.wait()
+            self.together.wait()
+            while self._goes_on("thread"):
+                with self._noted("thread"):
+                    client.route(SENT_TO)
+
+    async def from_tasks(self) -> None:
+        """Ask until there is an answer, each time with another one who gives up."""
+        async with AsyncRouteClient.from_url(self._url, self._config) as client:
+            await asyncio.to_thread(self.together.wait)
+            await asyncio.to_thread(self.together.wait)
+            while self._goes_on("task"):
+                first, second = (asyncio.create_task(client.route(SENT_TO)) for _ in range(2))
+                await asyncio.wait([first], timeout=_GIVES_UP_S)
+                first.cancel()
+                with self._noted("task"):
+                    await second
+                await asyncio.wait([first])
+
+    def _goes_on(self, who: str) -> bool:
+        return not (who in self._answers or self.is_over.is_set())
+
+    @contextmanager
+    def _noted(self, who: str) -> Iterator[None]:
+        try:
+            yield
+        except NoRoute:  # brokers have the topic all the time
+            self.is_over.set()
+        except RegistryError:
+            self._errors.append(who)
+        else:
+            self._answers.append(who)
+
+
+@fault("processes", "network", "store")
+def fork_and_ask(site: Site) -> Iterator[Effect]:
+    """A client asks while the store stands still, and forks; then a broker dies: all copies let go of it."""
+    fleet, broker, began_us = site.fleet, site.fleet.brokers["broker-c"], now_us()
+    with fleet.visitor() as (visitor, said):
+        site.wait_at_most(LEASE_S, lambda: len(chosen_in(said)) == 1, "a client has begun")
+        with contextmanager(paused)(site, (0.0, 0.0)) as effect:
+            visitor.signal(ASK_AND_FORK)
+            site.let_pass(_FORKED_S, "it asks, and forks")
+        site.wait_at_most(LEASE_S, lambda: len(chosen_in(said)) == COPIES, "there are copies of it")
+        takes_us, within_s = now_us(), BOUNDS.arrival_ms / 1_000
+        broker.kill()
+        try:
+
+            def have_let_go() -> bool:
+                choices = chosen_in(said).values()
+                return len(choices) == COPIES and all(
+                    names and broker.name not in names for choice in choices for names in choice
+                )
+
+            promised = site.promised("a client and its forks let go of the dead", within_s, have_let_go)
+            disturbs = (*effect.disturbs, broker.name)
+            effect = replace(effect, target="a fork", disturbs=disturbs, takes=(broker.name,))
+            effect = replace(effect, began_us=began_us, takes_us=takes_us, details=promised)
+            yield replace(effect, lasts_s=site.lasts(SHORT_S))
+        finally:
+            site.start(broker)

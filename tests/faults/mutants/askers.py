@@ -1,0 +1,64 @@
+"""Deliberate faults of clients that ask at the wrong moment, give up, fork, or begin after a loss."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.mutants.mutant import Edit, Mutant
+
+ASKERS: Final = (
+    Mutant(
+        "child-waits-for-its-parent",
+        "The fork of a client waits for the answer to what its parent asked.",
+        ("fork-and-ask",),
+        (
+            Edit(
+                "client/locked_cache.py",
+                "        self.flights = Flights()\n        self._events.begin_copy()\n",
+                "        self._events.begin_copy()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "fork-keeps-views",
+        "The fork of a client goes on with the queues of before, and never follows the registry.",
+        ("fork-and-ask",),
+        (
+            Edit(
+                "client/routes.py",
+                "        self.views.clear()\n        self.routes.clear()\n        self._rings.clear()\n",
+                "        self.routes.clear()\n        self._rings.clear()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "borrowers-keep-their-view",
+        "Topics to which the default topic lends its brokers go on with those of before a change.",
+        ("fork-and-ask",),
+        (Edit("client/routes.py", "if self._config.default_topic in topics:", "if not topics:"),),
+    ),
+    Mutant(
+        "cancelled-is-an-answer",
+        "Who waits for the lookup of another, which is cancelled, takes the topic for one that nobody has.",
+        ("ask-without-store",),
+        (Edit("client/flights.py", "flight.set_result(False)", "flight.set_result(True)"),),
+    ),
+    Mutant(
+        "cancelled-lookup-flies-on",
+        "Who asks for a topic whose lookup in a task was cancelled waits for ever.",
+        ("ask-without-store",),
+        (
+            Edit(
+                "client/flights.py",
+                "            await look()\n        except BaseException as error:\n",
+                "            await look()\n        except Exception as error:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "snapshot-without-its-place",
+        "A client that begins with its snapshot does not notice what the store has lost since.",
+        ("begin-after-loss",),
+        (Edit("client/cache_follower.py", "self._stream.id = found.position", "self._stream.id = None"),),
+    ),
+)
