@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 
 from tests.faults.checker.history import LISTED, Replica, Route, Started
@@ -42,5 +43,7 @@ def _check_return(past: Past, replica: Replica, before: Route | None, after: Rou
         and (tenure.seen_us >= before.at_us or tenure.until_us >= after.at_us)
         for tenure in past.tenures.get(replica[:2], ())
     )
+    arrivals = past.arrivals[replica]  # who was there for less than the time between two looks
+    has_lived = has_lived or bisect_right(arrivals, before.at_us) < bisect_right(arrivals, seen_us)
     reason = f"{after.who} names {replica.broker} at {replica.address} again, which had no lease since"
     verdict.check("" if has_lived else reason, before, after)

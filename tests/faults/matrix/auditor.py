@@ -16,7 +16,7 @@ from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryConfig, Reg
 from sharedroutes.registry.keys import Keys
 from tests.faults.checker.history import FAILOVER, STORE, Change, Fault, Lease, Record, Route, Writer, now_us
 from tests.faults.matrix.sender import queues_of, replicas_of
-from tests.faults.matrix.settings import CALL_S, ON, SLAVE, TOPICS
+from tests.faults.matrix.settings import CALL_S, NEWCOMER, ON, SLAVE, TOPICS
 from tests.faults.matrix.stores import NAMESPACE, Store
 from tests.faults.matrix.watcher import Watcher
 
@@ -28,7 +28,7 @@ _MOST: Final = 10_000
 _OF_A_LEASE: Final = 3
 """Replies to what is asked of one."""
 
-_REPLICAS: Final = tuple(sorted({*((broker, MASTER_ID) for broker in ON), SLAVE}))
+_REPLICAS: Final = tuple(sorted({*((broker, MASTER_ID) for broker in ON), SLAVE, NEWCOMER}))
 """Whose leases there may be."""
 
 _Of: TypeAlias = tuple[str, int]

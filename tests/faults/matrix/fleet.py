@@ -70,15 +70,20 @@ class Way:
 class BrokerHost:
     """The files of a broker and its process; an agent beside it reads the files."""
 
-    def __init__(self, name: str, folder: Path, way: Way, broker: str = "", more: str = "") -> None:
-        """`broker`: which one it says that it is; empty = of its name. `more`: lines of its broker.conf."""
+    def __init__(
+        self, name: str, folder: Path, way: Way, broker: str = "", more: str = "", topics: Sequence[str] = ()
+    ) -> None:
+        """`broker`: which one it says that it is; empty = of its name. `more`: lines of its broker.conf.
+
+        `topics`: what it has; empty = what a broker of its name has.
+        """
         self.name = name
         self.port = way.port
         self.address = f"127.0.0.1:{self.port}"
         self.listens = way.listens
         self.conf = folder / name / "broker.conf"
         self.topics_path = folder / name / "store" / "config" / "topics.json"
-        put(self.topics_path, topics_json(*ON[broker or name], queues=QUEUES))
+        put(self.topics_path, topics_json(*(topics or ON[broker or name]), queues=QUEUES))
         self.conf.write_text(broker_conf(broker or name, self.port, folder / name / "store") + more)
 
 
@@ -202,7 +207,15 @@ class Fleet:
         """Return another broker of the same name at another address, and its agent; neither is started."""
         name = f"{broker}-{next(self._numbers)}"
         host = BrokerHost(name, self.folder / "hosts", self._way(name), broker, more)
-        program, agent = self._broker(host), self._agent(f"agent-{name[len('broker-') :]}", host)
+        return self._guests(host, f"agent-{name[len('broker-') :]}")
+
+    def newcomer(self, name: str, *topics: str) -> tuple[BrokerHost, Program, AgentProcess]:
+        """Return a broker of another name, and its agent; neither is started."""
+        host = BrokerHost(name, self.folder / "hosts", self._way(name), topics=topics)
+        return self._guests(host, f"agent-of-{name}")
+
+    def _guests(self, host: BrokerHost, agent_name: str) -> tuple[BrokerHost, Program, AgentProcess]:
+        program, agent = self._broker(host), self._agent(agent_name, host)
         self.guests |= {program.name: program, agent.name: agent}
         return host, program, agent
 
@@ -253,6 +266,11 @@ class Fleet:
         """Whether a client named a broker when it last spoke of a topic."""
         history = self.folder / "history" / f"{client}.jsonl"
         return f'["{broker}",' in _last_line(history, f'"who":"{client}","topic":"{SENT_TO}"')
+
+    def counts(self, client: str, broker: str, queues: int) -> bool:
+        """Whether a client said last that a topic has so many queues at a broker."""
+        history = self.folder / "history" / f"{client}.jsonl"
+        return f'["{broker}",{queues}]' in _last_line(history, f'"who":"{client}","topic":"{SENT_TO}"')
 
     def reads_at(self, client: str) -> EmbeddedServer | None:
         """Return the server at which a client said last that it reads, if it may read at replicas."""

@@ -60,6 +60,9 @@ ALSO_SENT_TO: Final = "payments"
 SLAVE: Final = ("broker-a", 1)
 """The one that a fault may bring."""
 
+NEWCOMER: Final = ("broker", 0)
+"""Another one that a fault may bring: the names of all others begin with its name."""
+
 POLICY: Final = RetryPolicy(retries=2, deadline_s=3.0)
 
 

@@ -36,8 +36,8 @@ UPDATE_TOPIC: Final = 17
 DELETE_TOPIC: Final = 215
 """Tells it that it has a topic no more (RocketMQ: DELETE_TOPIC_IN_BROKER)."""
 
-REFUSE: Final = 25
-"""Tells it whether to refuse messages from now on (RocketMQ: UPDATE_BROKER_CONFIG)."""
+CONFIGURE: Final = 25
+"""Tells it whether it `refuses` messages from now on, or `registers` now and then (UPDATE_BROKER_CONFIG)."""
 
 _REGISTERED_EVERY: Final = 5
 """Beats; the others are short heartbeats."""
@@ -70,6 +70,9 @@ class StandIn(SpeakingBroker):
         self.refuses = False
         """Whether it refuses messages."""
 
+        self.registers = True
+        """Whether it says now and then what it has; if not, only when it comes, and when that changes."""
+
         self._path = path
         self._history = history
         self._taken = 0
@@ -89,8 +92,9 @@ class StandIn(SpeakingBroker):
             self.version = self.version | {"counter": self.version["counter"] + 1}
             self._tell("")
             return response_to(command, ResponseCode.SUCCESS)
-        if command.code == REFUSE:
+        if command.code == CONFIGURE:
             self.refuses = command.ext_field("refuses") == "true"
+            self.registers = command.ext_field("registers") != "false"
             return response_to(command, ResponseCode.SUCCESS)
         if command.code != RequestCode.SEND_MESSAGE_V2:
             return super().answer(command)
@@ -172,7 +176,7 @@ class Registrar:
                 news, began_us, version = self._broker.news, now_us(), self._broker.version
                 queues = self._broker.queues
                 command = self._heartbeat() if version == told else self._registration(self._broker.changed)
-                if beat % _REGISTERED_EVERY == 0:
+                if beat == 0 or (self._broker.registers and beat % _REGISTERED_EVERY == 0):
                     command = self._registration()
                 answer = await connection.invoke(
                     command, deadline_s=_ANSWER_S if version == told else _WRITTEN_S

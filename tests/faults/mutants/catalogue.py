@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.mutants.askers import ASKERS
+from tests.faults.mutants.beside import BESIDE
+from tests.faults.mutants.fronts import AT_FRONTS
 from tests.faults.mutants.kept import KEPT
 from tests.faults.mutants.links import LINKS
 from tests.faults.mutants.mutant import Edit, Mutant
@@ -455,7 +457,9 @@ _ALL: Final = (
         ),
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in (*_ALL, *SELDOM, *OPERATED, *LINKS, *KEPT, *ASKERS)}
+MUTANTS: Final = {
+    mutant.name: mutant for mutant in (*_ALL, *SELDOM, *OPERATED, *LINKS, *KEPT, *ASKERS, *AT_FRONTS, *BESIDE)
+}
 """By name. That activate, expire, forget and mend_field compare epochs is in none: it matters for a moment
 that no fault hits, and tests/registry has it (test_ownership, test_sweep, test_forget, test_mend_races).
 """

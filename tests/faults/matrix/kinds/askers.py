@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Barrier, Event, Thread
 from typing import Final
 
 from sharedroutes.client import AsyncRouteClient, ClientConfig, NoRoute, RouteClient
 from sharedroutes.registry import RegistryConfig, RegistryError
+from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.kinds.kind import SHORT_S, Effect, Site, fault
 from tests.faults.matrix.kinds.stores import paused
-from tests.faults.matrix.settings import BOUNDS, CALL_S, LEASE_S, SENT_TO
+from tests.faults.matrix.settings import BOUNDS, CALL_S, FRONT_LEASE_MS, LEASE_S, SENT_TO
+from tests.faults.matrix.stand_in import said_by
 from tests.faults.matrix.visitor import ASK_AND_FORK, COPIES, chosen_in
+from tests.nameserver.running import Peer
 
 _ASKS_S: Final = 0.4
 """For so long a client waits for the store: shorter than until one that stands still is replaced."""
 
 _GIVES_UP_S: Final = _ASKS_S / 2
+_CROWD: Final = 100
+"""More than a front lets wait for one connection (Limits.in_flight_per_connection)."""
+
+_READ_BYTES: Final = 65_536
 _BEGUN_S: Final = 10.0
 _FORKED_S: Final = 0.5
 """Longer than it takes to send a question and to fork."""
@@ -99,6 +106,28 @@ class _Asking:
             self._errors.append(who)
         else:
             self._answers.append(who)
+
+
+@fault("processes", "store")
+def crowd_at_a_front(site: Site) -> Iterator[Effect]:
+    """More requests of one connection wait for the store at a front than may: all are answered in the end."""
+    began_us, front = now_us(), site.rng.choice(sorted(site.fleet.fronts))
+    fields = said_by("nobody", "127.0.0.1:1", FRONT_LEASE_MS)
+    reader, answers = FrameReader(), list[RemotingCommand]()
+    with Peer(site.fleet.front_address(front), CALL_S) as peer:
+        with contextmanager(paused)(site, (0.0, 0.0)) as effect:
+            for _ in range(_CROWD):
+                peer.send(RequestCode.BROKER_HEARTBEAT, fields)
+            site.let_pass(_ASKS_S, "they wait")
+        peer.socket.settimeout(0)
+
+        def are_answered() -> bool:
+            with suppress(BlockingIOError):
+                answers.extend(reader.feed(peer.socket.recv(_READ_BYTES)))
+            return len(answers) == _CROWD
+
+        promised = site.promised("a front answers all that was asked", 2 * CALL_S, are_answered)
+    yield replace(effect, target=front, lasts_s=0.2, began_us=began_us, details=promised)
 
 
 @fault("processes", "network", "store")

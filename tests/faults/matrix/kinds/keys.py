@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
+from sharedroutes.registry import RegistryError
+from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
-from tests.faults.matrix.fleet import CHURN
+from tests.faults.matrix.fleet import CHURN, QUEUES
 from tests.faults.matrix.kinds.kind import UNTIL_READ_S, UNTIL_TOLD_S, WHOLE_STORE, Effect, Site, fault
 from tests.faults.matrix.settings import ALONE, BOUNDS, CALL_S, HEARTBEAT_S, LEASE_S, ON, SENT_TO, TOPICS
 
@@ -14,6 +17,7 @@ _LASTS_S: Final = (1.0, 4.0)
 _LISTED_S: Final = 10 * HEARTBEAT_S + 2 * CALL_S
 """One heartbeat in ten looks whether its broker and a topic are listed; then the table is written."""
 
+_HINTED_S: Final = 1.0
 _UNTIL_REREAD_S: Final = (BOUNDS.reread_ms / 1_000 + 0.5, BOUNDS.reread_ms / 1_000 + 1.0)
 
 
@@ -110,7 +114,7 @@ def corrupt_deadlines(site: Site) -> Iterator[Effect]:
         site.rebuild()
 
 
-@fault("keys")
+@fault("keys", "files")  # who writes its table meanwhile, and puts the row back, is contradicted
 def corrupt_route(site: Site) -> Iterator[Effect]:
     """A topic of the route index is overwritten with garbage, or a list stands there; then it is put back."""
     topic = site.rng.choice(TOPICS)
@@ -145,6 +149,7 @@ def corrupt_entry(site: Site) -> Iterator[Effect]:
 def corrupt_stream(site: Site) -> Iterator[Effect]:
     """A list is in the place of the stream while a broker creates a topic; the stream is put back."""
     aside, topic = f"{KEYS.changes}:aside", f"{CHURN}{site.rng.getrandbits(32):x}"
+    began_us = now_us()
     site.auditor.at_primary(("RENAME", KEYS.changes, aside), ("LPUSH", KEYS.changes, "foreign"))
     try:
         site.fleet.churn = (topic,)
@@ -152,9 +157,49 @@ def corrupt_stream(site: Site) -> Iterator[Effect]:
         site.wait_at_most(
             LEASE_S, lambda: site.auditor.at_primary(("EXISTS", KEYS.topic(topic))) == [1], "a topic is there"
         )
-        yield Effect(KEYS.changes, site.lasts(_LASTS_S), WHOLE_STORE, loses=True)
+        site.fleet.write_topics(queues=2 * QUEUES)
+
+        def have_heard() -> bool:
+            return all(site.fleet.counts(client, "broker-a", 2 * QUEUES) for client in site.fleet.clients)
+
+        details = site.promised("clients hear of a change without the stream", CALL_S, have_heard)
+        lasts_s = site.lasts(_LASTS_S)
+        yield Effect(KEYS.changes, lasts_s, WHOLE_STORE, loses=True, details=details, began_us=began_us)
     finally:
         site.auditor.at_primary(("DEL", KEYS.changes), ("RENAME", aside, KEYS.changes))
+        site.fleet.write_topics()
+
+
+@fault("keys", "files")
+def corrupt_table(site: Site) -> Iterator[Effect]:
+    """A list is in the place of the table of a broker that changes its topics: its agent keeps the lease."""
+    name, key, began_us = "broker-a", KEYS.broker_topics("broker-a"), now_us()
+    aside, before = f"{key}:aside", site.auditor.lease(name)
+    site.auditor.at_primary(("RENAME", key, aside), ("LPUSH", key, "foreign"))
+    try:
+        site.fleet.write_topics(queues=2 * QUEUES)
+        site.let_pass(LEASE_S + 1.0, "a lease has ended that nobody renews")
+        promised = site.promised(
+            "an agent that cannot write keeps its lease", 1.0, lambda: site.auditor.lease(name) == before
+        )
+        yield Effect(key, 0.2, WHOLE_STORE, loses=True, details=promised, began_us=began_us)
+    finally:
+        site.auditor.at_primary(("DEL", key), ("RENAME", aside, key))
+        site.fleet.write_topics()
+
+
+@fault("keys")
+def forgotten_hint(site: Site) -> Iterator[Effect]:
+    """A client says whom it cannot reach, and says no more: that ends by itself."""
+    began_us = now_us()
+    with suppress(RegistryError), site.registry() as registry:
+        registry.hint("a guest", ["broker-a"], ttl_s=_HINTED_S)
+
+    def is_over() -> bool:
+        return site.auditor.at_primary(("EXISTS", KEYS.hints)) == [0]
+
+    promised = site.promised("hints end by themselves", _HINTED_S + 1.0, is_over)
+    yield Effect(KEYS.hints, 0.2, details=promised, began_us=began_us)
 
 
 @fault("keys")

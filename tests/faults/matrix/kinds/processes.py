@@ -22,7 +22,7 @@ from tests.faults.matrix.kinds.kind import (
     fault,
 )
 from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON
-from tests.faults.matrix.stand_in import REFUSE
+from tests.faults.matrix.stand_in import CONFIGURE
 from tests.faults.victims import AgentProcess, Program
 from tests.proxy import FaultyProxy
 
@@ -280,11 +280,11 @@ def corrupt_group(site: Site) -> Iterator[Effect]:
 def refuse_and_rest(site: Site) -> Iterator[Effect]:
     """A broker refuses messages, and takes them again for longer than it is avoided."""
     name = site.rng.choice(sorted(ON))
-    site.order(name, REFUSE, {"refuses": "true"})
+    site.order(name, CONFIGURE, {"refuses": "true"})
     try:
         yield Effect(name, site.lasts(SHORT_S), (name,), rests_s=AVOIDED_S)
     finally:
-        site.order(name, REFUSE, {"refuses": "false"})
+        site.order(name, CONFIGURE, {"refuses": "false"})
 
 
 @fault("processes", "network")  # so that not all brokers are out

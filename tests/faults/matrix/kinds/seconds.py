@@ -8,11 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from sharedroutes.registry import RegistryError
 from tests.broker_agent.data_files import rewrite, topics_json
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES, BrokerHost
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
-from tests.faults.matrix.settings import CALL_S, FRONT_LEASE_MS, LEASE_S, SENT_TO, SLAVE
+from tests.faults.matrix.settings import BOUNDS, CALL_S, FRONT_LEASE_MS, LEASE_S, NEWCOMER, SENT_TO, SLAVE
 from tests.faults.matrix.stand_in import registration_in, said_by
 from tests.faults.victims import AgentProcess, Program
 from tests.nameserver.running import Peer
@@ -36,7 +37,14 @@ def _second(
     site: Site, more: str = "", *, name: str = "broker-a"
 ) -> Iterator[tuple[BrokerHost, Program, AgentProcess]]:
     """Start a second broker of a name and its agent; in the end kill them, the broker first: it is out."""
-    host, broker, agent = site.fleet.second(name, more)
+    with _started(site, *site.fleet.second(name, more)) as found:
+        yield found
+
+
+@contextmanager
+def _started(
+    site: Site, host: BrokerHost, broker: Program, agent: AgentProcess
+) -> Iterator[tuple[BrokerHost, Program, AgentProcess]]:
     site.start(broker, agent)
     try:
         yield host, broker, agent
@@ -45,6 +53,22 @@ def _second(
         site.wait_at_most(LEASE_S, lambda: not site.auditor.is_leased(host.address), "a second one is out")
         agent.kill()
         site.fleet.guests.clear()
+
+
+@fault("processes")
+def newcomer(site: Site) -> Iterator[Effect]:
+    """A broker comes with whose name those of others begin, and clients send to it; it goes for good."""
+    fleet, name, began_us = site.fleet, NEWCOMER[0], now_us()
+    with _started(site, *fleet.newcomer(name, SENT_TO)):
+        within_s, clients = BOUNDS.arrival_ms / 1_000, fleet.clients
+        site.wait_at_most(LEASE_S, lambda: site.auditor.lease(*NEWCOMER) is not None, "it is there")
+        promised = site.promised(
+            "clients name who is new", within_s, lambda: all(fleet.says(client, name) for client in clients)
+        )
+        yield Effect(name, site.lasts(SHORT_S), details=promised, began_us=began_us)
+    site.wait_at_most(2 * LEASE_S, lambda: site.auditor.lease(*NEWCOMER) is None, "it is gone")
+    with suppress(RegistryError), site.registry() as registry:
+        registry.admin.forget(name)
 
 
 @fault("processes", "owners")  # a second agent reaches the store when the first are cut off from it

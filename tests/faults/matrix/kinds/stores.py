@@ -149,22 +149,27 @@ def _begin_without_store(site: Site, slave_us: int) -> Iterator[Effect]:
 
 @fault("processes", "store")
 def begin_after_loss(site: Site) -> Iterator[Effect]:
-    """A client is killed and the store emptied; the client begins again before a broker is back."""
+    """Clients are killed and the store emptied; the clients begin again before a broker is back."""
     fleet, began_us = site.fleet, now_us()
-    client, agent = fleet.clients[site.rng.choice(sorted(fleet.clients))], fleet.agents["agent-a"]
-    site.wait_at_most(BOUNDS.saved_ms / 1_000, lambda: fleet.saved(client.name, "broker-a"), "a snapshot")
-    client.kill()
+    clients, agent = [*fleet.clients.values()], fleet.agents["agent-a"]
+
+    def saved() -> bool:
+        return all(fleet.saved(client.name, "broker-a") for client in clients)
+
+    site.wait_at_most(BOUNDS.saved_ms / 1_000, saved, "snapshots")
+    for client in clients:
+        client.kill()
     agent.pause()
     try:
         effect = _ordered(site, "FLUSHALL", loses=True)
         others = [name for name in fleet.brokers if name != "broker-a"]
         site.wait_at_most(LEASE_S, lambda: all(map(site.auditor.lease, others)), "the others are back")
-        site.start(client)
-        disturbs = (*effect.disturbs, client.name, agent.name)
+        site.start(*clients)
+        disturbs = (*effect.disturbs, *fleet.clients, agent.name)
         yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), disturbs=disturbs, began_us=began_us)
     finally:
         agent.resume()
-        site.start(client)
+        site.start(*clients)
 
 
 @fault("store")
