@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from sharedroutes.registry import RegistryError
+from sharedroutes.registry import StoreUnavailable
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import CHURN, QUEUES
@@ -192,8 +192,8 @@ def corrupt_table(site: Site) -> Iterator[Effect]:
 def forgotten_hint(site: Site) -> Iterator[Effect]:
     """A client says whom it cannot reach, and says no more: that ends by itself."""
     began_us = now_us()
-    with suppress(RegistryError), site.registry() as registry:
-        registry.hint("a guest", ["broker-a"], ttl_s=_HINTED_S)
+    with suppress(StoreUnavailable), site.registry() as registry:
+        registry.hint("guest", ["broker-a"], ttl_s=_HINTED_S)
 
     def is_over() -> bool:
         return site.auditor.at_primary(("EXISTS", KEYS.hints)) == [0]

@@ -217,8 +217,8 @@ def end_in_drain(site: Site) -> Iterator[Effect]:
     with suppress(OSError):
         agent.order("drain?wait_s=2")
     site.let_pass(_DRAINS_S, "it drains")
-    agent.end()
     takes_us = now_us()
+    agent.end()
     try:
         site.let_pass(_REGISTERED_S, "fronts are told again that the broker is there")
         promised = site.promised("who was drained is out", CALL_S, lambda: site.auditor.lease(name) is None)

@@ -161,9 +161,13 @@ def begin_after_loss(site: Site) -> Iterator[Effect]:
         client.kill()
     agent.pause()
     try:
+        before = {name: site.auditor.lease(name) for name in fleet.brokers if name != "broker-a"}
         effect = _ordered(site, "FLUSHALL", loses=True)
-        others = [name for name in fleet.brokers if name != "broker-a"]
-        site.wait_at_most(LEASE_S, lambda: all(map(site.auditor.lease, others)), "the others are back")
+
+        def are_back() -> bool:
+            return all(site.auditor.lease(name) not in (None, lease) for name, lease in before.items())
+
+        site.wait_at_most(2 * LEASE_S, are_back, "the others are back")
         site.start(*clients)
         disturbs = (*effect.disturbs, *fleet.clients, agent.name)
         yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), disturbs=disturbs, began_us=began_us)
