@@ -116,14 +116,18 @@ class _Worker:
     async def start(self, command: list[str], environment: Mapping[str, str]) -> None:
         """Start a process."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                env={**environment, CHANNEL_VARIABLE: str(theirs.fileno())},
-                pass_fds=(theirs.fileno(),),
-                stdin=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the parent, which then tells the workers
-            )
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    env={**environment, CHANNEL_VARIABLE: str(theirs.fileno())},
+                    pass_fds=(theirs.fileno(),),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for the parent, which then tells the workers
+                )
+        except BaseException:
+            ours.close()
+            raise
         reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=_MOST_BYTES)
         self._hearing = asyncio.create_task(self._hear(reader), name=f"sharedroutes: {self.name}")
         self.began_s = self.answered_s = asyncio.get_running_loop().time()
@@ -265,7 +269,15 @@ class Workers:
     async def _keep(self, worker: _Worker) -> None:
         """Start a worker, and another one whenever it ends, until all are to end."""
         while not self._stopping.is_set():
-            await worker.start(self._command(), self._environment_of_workers())
+            try:
+                await worker.start(self._command(), self._environment_of_workers())
+            except OSError as error:  # no more processes, no memory, or the program is just being replaced
+                _LOG.error("%s: cannot be started now: %s", worker.name, error)
+                await worker.forget()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), worker.pause_s)
+                worker.pause_s = min(2 * worker.pause_s, _BACKOFF_S[1])
+                continue
             process = worker.process
             assert process is not None  # noqa: S101 - it was just started
             _LOG.info("%s: process %d", worker.name, process.pid)
