@@ -104,7 +104,7 @@ class Front:
         """Begin to follow the registry, and to say that this front lives."""
         self._client.on_feed(self._heard)
         await self._client.start()
-        await self._sessions.start(self._registrar.restore)
+        await self._sessions.start(self._restore)
         self._following = asyncio.create_task(self._follow(), name="sharedroutes: front")
 
     async def aclose(self) -> None:
@@ -236,6 +236,20 @@ class Front:
                 while not self._client.has_taken_in(position):  # noqa: ASYNC110 - it tells nobody
                     await asyncio.sleep(_MOMENT_S)
                 await self._unread.join()
+
+    async def _restore(self) -> None:
+        """Register again what the store has lost, but not who was taken out while it could not be reached.
+
+        The feed may be back later than the first beat: so what it has missed is read before.
+        """
+        position = self._client.health().position
+        with suppress(CorruptData):  # the feed tells of it
+            while position is not None:
+                page = await self._store.changes_since(position)
+                for change in () if page.lost else page.changes:
+                    self._registrar.heard(change)
+                position = None if page.lost or page.complete else page.position
+        await self._registrar.restore()
 
     def _heard(self, changes: Sequence[Change] | None) -> None:
         """Take in changes that the client has heard of; None = some may have been missed."""

@@ -8,7 +8,7 @@ import random
 from contextlib import aclosing
 from typing import Final
 
-from ..registry import AsyncRouteStore, Broker, RegistryError, plans
+from ..registry import AsyncRouteStore, Broker, RegistryError, StoreUnavailable, plans
 from ..registry.checks import split_address
 from ..registry.concurrency_async import end
 from ..registry.model import Change, ChangeKind
@@ -49,6 +49,9 @@ class _Asked:
         self.out_since_s: float | None = None
         """When it was taken out; None = it was not."""
 
+        self.may_be_out = False
+        """Whether it was to be taken out, and the answer has not come."""
+
         self._rules = rules
         self._rng = rng
         self._begins_s = begins_s
@@ -81,12 +84,16 @@ class Prober:
         self._current = current
         self._rng = rng
         self._asked: dict[tuple[str, int], _Asked] = {}
+        self._out: dict[tuple[str, int], tuple[Broker, float]] = {}
+        """Those that were out then, and since when."""
+
         self._spoke: dict[tuple[str, int], str] = {}
         """Addresses of those that had answered when this front was no longer the elected one."""
 
         self.is_elected = False
         """Whether this front is the one that speaks for all."""
 
+        self._is_closed = False
         self._news_until_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -98,14 +105,17 @@ class Prober:
 
     def elect(self, *, is_elected: bool) -> None:
         """Begin to ask, go on, or stop."""
-        self.is_elected = is_elected
+        self.is_elected = is_elected = is_elected and not self._is_closed
         if is_elected and self._current.config.hang_check_s and self._task is None:
             self._stopping = asyncio.Event()
             self._task = asyncio.create_task(self._run(self._stopping), name="sharedroutes: prober")
         elif not is_elected and self._task is not None:
             self._stopping.set()
             self._task = None
-            self._spoke = {of: one.broker.address for of, one in self._asked.items() if one.probing.speaks}
+            self._spoke |= {of: one.broker.address for of, one in self._asked.items() if one.probing.speaks}
+            for of, one in self._asked.items():
+                if one.out_since_s is not None:
+                    self._out[of] = one.broker, one.out_since_s
             self._drop([*self._asked])
 
     def heard(self, change: Change) -> None:
@@ -115,12 +125,16 @@ class Prober:
 
     def farewell(self, broker_name: str, address: str) -> None:
         """No longer wait for a replica that was taken out, and says that it ends."""
+        for of, (broker, _) in [*self._out.items()]:
+            if of[0] == broker_name and broker.address == address:
+                del self._out[of]
         for of, one in [*self._asked.items()]:
             if of[0] == broker_name and one.broker.address == address and one.out_since_s is not None:
                 self._drop([of])
 
     async def aclose(self) -> None:
-        """Stop."""
+        """Stop, for good: a beat may come yet that elects this front."""
+        self._is_closed = True
         asking, task = [one.task for one in self._asked.values()], self._task
         self.elect(is_elected=False)
         await end(*asking)
@@ -152,6 +166,9 @@ class Prober:
         addresses = {broker.address for broker in brokers}
         now_s = asyncio.get_running_loop().time()
         for key, one in [*self._asked.items()]:
+            if one.may_be_out and key not in there:
+                one.out_since_s = now_s
+            one.may_be_out = False
             is_kept = key in there and there[key].address == one.broker.address
             is_awaited = one.out_since_s is not None and now_s - one.out_since_s < _REMEMBERED_S
             # Whoever has its address now is another broker, and what answers there is not the one that hung.
@@ -171,20 +188,28 @@ class Prober:
                 self._asked[key] = _Asked(broker, rules, self._rng, speaks=True)
             else:
                 asked.broker = broker
+        out, self._out = self._out, {}
+        for key, (broker, since_s) in out.items():
+            if key not in self._asked and broker.address not in addresses and now_s - since_s < _REMEMBERED_S:
+                self._asked[key] = _Asked(broker, rules, self._rng, speaks=True)
+                self._asked[key].out_since_s = since_s
 
     async def _act(self, one: _Asked) -> None:
         broker = one.broker
         if one.is_gone and one.out_since_s is None:
             why, judged_ms = f"does not answer: {one.why}", one.judged_ms
             plan = fronts.release(self._store.config, broker, (), Ending.DEAD, why, judged_ms=judged_ms)
-            if await self._store.run(plan):
+            was_lost, one.may_be_out = one.may_be_out, True  # until that is answered
+            ended = await self._store.run(plan)
+            one.may_be_out = was_lost and not ended  # then it was ended by the call whose answer was lost
+            if ended:
                 one.out_since_s = asyncio.get_running_loop().time()
                 _LOG.warning("%s:%d: taken out: %s", broker.broker_name, broker.broker_id, one.why)
         elif not one.why and one.out_since_s is not None and one.probing.alive:
             await self._bring_back(one)
 
     async def _bring_back(self, one: _Asked) -> None:
-        broker = one.broker
+        broker, out_since_s = one.broker, one.out_since_s
         one.out_since_s = None
         try:
             config = self._store.config
@@ -193,6 +218,9 @@ class Prober:
                 plans.register(config, broker, {}, take_over=False, admit=False, joint=True, rest=stays)
             )
             await self._store.run(fronts.vouch(config, broker, "", anew=True))
+        except StoreUnavailable:
+            one.out_since_s = out_since_s  # it is tried again
+            raise
         except (
             RegistryError
         ) as error:  # somebody else has it, or it has to stay out: it will say what it wants

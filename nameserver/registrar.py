@@ -122,7 +122,7 @@ class Registrar:
         with self._sessions.in_use(number):
             async with self._turn(broker):
                 # It would come, and go at once, before the one that waits behind it.
-                if self._sessions.is_over(number):
+                if not connection.is_open:
                     return response_to(request, ResponseCode.SYSTEM_ERROR, {}, remark="connection closed")
                 crc = await self._checksum(said, broker)
                 if expected not in (0, crc):

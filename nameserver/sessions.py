@@ -66,6 +66,7 @@ class Sessions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._restores = self._is_restoring = False
 
     def __len__(self) -> int:
         return len(self._of)
@@ -143,9 +144,18 @@ class Sessions:
 
     async def farewell(self, connection: Connection, broker: Broker, config: RegistryConfig) -> bool:
         """End what a replica that says goodbye had; return whether its lease was ended."""
-        had_session = self._of.get(connection.number, {}).pop((broker.broker_name, broker.broker_id), None)
-        sessions = [self._name(connection.number)] if had_session is not None else []
-        return await self._release(broker, sessions, Ending.GOODBYE, "unregistered", config)
+        number, replica = connection.number, (broker.broker_name, broker.broker_id)
+        had_session = self._of.get(number, {}).pop(replica, None)
+        sessions = [self._name(number)] if had_session is not None else []
+        with self.in_use(number):
+            try:
+                return await self._release(broker, sessions, Ending.GOODBYE, "unregistered", config)
+            except BaseException:
+                if had_session is not None and self.is_over(number):
+                    self.let_go(number, had_session)
+                elif had_session is not None:  # until the connection is closed
+                    self._of.setdefault(number, {}).setdefault(replica, had_session)
+                raise
 
     def _name(self, number: int) -> str:
         return f"{self._front}.{number}"
@@ -182,7 +192,22 @@ class Sessions:
         plan = fronts.release(config, broker, sessions, why, reason, is_here=is_here)
         return await self._store.run(plan)
 
+    def _restore_soon(self, restore: Restore) -> None:
+        """Restore in the background; what is under way may have passed over what is lost now: then again."""
+        self._restores = True
+        if not self._is_restoring:
+            self._is_restoring = True
+            begin(self._tasks, self._restore_until_done(restore))
+
     async def _restore_until_done(self, restore: Restore) -> None:
+        try:
+            while self._restores and not self._stopping.is_set():
+                self._restores = False
+                await self._restore_once(restore)
+        finally:
+            self._is_restoring = False
+
+    async def _restore_once(self, restore: Restore) -> None:
         while not self._stopping.is_set():
             try:
                 await restore()
@@ -200,7 +225,7 @@ class Sessions:
                 is_new = await self._beat(_LIVES_MS)
                 # A call that was repeated may have been answered before: what was new then is not new now.
                 if self._of and (is_new or failed or loop.time() - began_s > _SLOW_S):
-                    begin(self._tasks, self._restore_until_done(restore))
+                    self._restore_soon(restore)
             except RegistryError as error:
                 self._election(is_elected=False)
                 if str(error) != failed:

@@ -17,6 +17,10 @@ class Connection(Protocol):
     peer: str
     """`host:port`, of the PROXY header where there is one."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended; `closed` tells of that when its last request is answered."""
+
     def send(self, frame: bytes) -> None:
         """Send a frame that answers nothing."""
 

@@ -99,6 +99,11 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._unread_since_s: float | None = None
         self._closing_since_s: float | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has not ended; its service is told later."""
+        return self._transport is not None
+
     def send(self, frame: bytes) -> None:
         """Send a frame that answers nothing; nothing happens when the connection has ended."""
         self._write(frame)

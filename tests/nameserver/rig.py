@@ -32,11 +32,13 @@ class Peer:
         self.peer = peer
         self.front = front
         self.sent: list[bytes] = []
+        self.is_open = True
 
     def send(self, frame: bytes) -> None:
         self.sent.append(frame)
 
     def close(self, why: str = "") -> None:  # noqa: ARG002
+        self.is_open = False
         self.front.closed(self)
 
     async def ask(

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import pytest
 import redis
 
+from sharedroutes.nameserver.bodies import crc32
 from sharedroutes.nameserver.config import Current, FrontConfig
 from sharedroutes.nameserver.front import Front
 from sharedroutes.nameserver.prober import Prober
+from sharedroutes.nameserver.server.listener import RemotingServer
 from sharedroutes.nameserver.sessions import Sessions
-from sharedroutes.registry import AsyncRouteStore, Broker, EmbeddedServer, RouteStore, TopicConfig, plans
+from sharedroutes.registry import (
+    AsyncRouteStore,
+    Broker,
+    EmbeddedServer,
+    RouteStore,
+    StoreUnavailable,
+    TopicConfig,
+    plans,
+)
 from sharedroutes.registry.keys import Keys
 from sharedroutes.registry.plans import fronts
-from tests.broker_agent.speaking_broker import SpeakingBroker
+from sharedroutes.registry.plans.base import Plan
+from sharedroutes.remoting import FrameReader, RequestCode, encode, request
+from tests.broker_agent.speaking_broker import SpeakingBroker, topic
 from tests.nameserver.rig import BrokerPeer, Peer, records, running
+from tests.proxy import FaultyProxy
 from tests.support import await_until
+
+T = TypeVar("T")
 
 KEYS = Keys("sharedroutes")
 QUICK = {"hang_check": "0.1", "hang_deadline": "0.2"}
@@ -31,6 +48,18 @@ async def is_served(*fronts: Front) -> bool:
 
 async def is_gone(*fronts: Front) -> bool:
     return not any([await Peer(front).route("orders") for front in fronts])
+
+
+@asynccontextmanager
+async def listening(front: Front) -> AsyncIterator[tuple[str, int]]:
+    """Serve a front at a port."""
+    taken = socket.create_server(("127.0.0.1", 0))
+    server = RemotingServer(front, taken, quick=front)
+    await server.start()
+    try:
+        yield taken.getsockname()
+    finally:
+        await server.stop(1.0)
 
 
 @asynccontextmanager
@@ -294,3 +323,155 @@ async def test_without_the_store_routes_are_answered_by_policy(
             return answer.code == 0 and (front.status().feed_age_s or 0) > 1
 
         await await_until(is_as_wanted, description="it answers as it was told to")
+
+
+async def test_who_gave_up_at_a_port_before_the_store_was_back_does_not_come_and_go(
+    own_server: EmbeddedServer,
+) -> None:
+    async with running(own_server.url, call_deadline="1") as front, listening(front) as (host, port):
+        broker = BrokerPeer()
+        broker.topics |= {f"topic-{number}": topic(f"topic-{number}") for number in range(600)}
+        body = broker.body()
+        fields = {**broker.fields, "bodyCrc32": str(crc32(body))}
+        frame = encode(request(RequestCode.REGISTER_BROKER, fields, body=body))
+        own_server.pause()
+        for number in range(4):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(frame)
+            await writer.drain()
+            await asyncio.sleep(0.05)  # the front reads it, and nothing tells
+            if number < 3:  # it gives up, and connects anew
+                writer.close()
+                await writer.wait_closed()
+        own_server.resume()
+        (answer,) = FrameReader().feed(await asyncio.wait_for(reader.read(65_536), 10.0))
+        with redis.Redis.from_url(own_server.url) as admin:
+            kinds = [record["kind"] for record in records(admin)]
+        writer.close()
+        await writer.wait_closed()
+        assert answer.code == 0
+        assert kinds.count("down") == 0
+
+
+async def test_a_goodbye_that_the_store_did_not_take_is_made_up_for_when_the_connection_closes(
+    own_server: EmbeddedServer,
+) -> None:
+    async with running(own_server.url, hang_check="0") as front:
+        broker = BrokerPeer()
+        await broker.register(front)
+        with redis.Redis.from_url(own_server.url) as admin:
+            admin.config_set("min-replicas-to-write", 1)  # as while no replica is there: reads are answered
+            answer = await broker.peers[front.name].ask(RequestCode.UNREGISTER_BROKER, broker.fields)
+            broker.die()
+            admin.config_set("min-replicas-to-write", 0)
+        assert answer.code == 1
+        await await_until(lambda: is_gone(front), description="the broker is out")
+
+
+async def test_a_front_restores_once_at_a_time_while_the_store_is_slow(own_server: EmbeddedServer) -> None:
+    beats, restores, is_over = 0, 0, asyncio.Event()
+
+    def beaten(*, is_elected: bool) -> None:
+        nonlocal beats
+        beats += 1
+
+    async def restore() -> None:
+        nonlocal restores
+        restores += 1
+        await is_over.wait()
+
+    with FaultyProxy(own_server.port) as proxy, proxy.slow(0.15):
+        async with AsyncRouteStore.from_url(proxy.url) as store:
+            sessions = Sessions(store, "front-1", beaten, random.Random(1))
+            with sessions.in_use(1):
+                sessions.open(1, Broker("broker-a", "127.0.0.1:1"))
+            await sessions.start(restore)
+            await await_until(lambda: beats == 3, timeout_s=20.0, description="three slow beats")
+            assert restores == 1
+            is_over.set()
+            await await_until(lambda: restores == 2, description="what was lost meanwhile is looked for")
+            await sessions.aclose()
+
+
+class LossyStore(AsyncRouteStore):
+    """A store that is away once when it is asked something, or when it has done it."""
+
+    before = after = ""
+    """The name of what it was asked."""
+
+    async def run(self, plan: Plan[T], **more: Any) -> T:
+        """Run it, and lose the answer, or lose what is asked."""
+        name = plan.__qualname__  # type: ignore[attr-defined]
+        if name == self.before:
+            self.before = ""
+            plan.close()
+            raise StoreUnavailable("not reached")
+        found = await super().run(plan, **more)
+        if name == self.after and found:
+            self.after = ""
+            raise StoreUnavailable("no answer")
+        return found
+
+
+@pytest.mark.parametrize("lost", [{"before": "register"}, {"after": "release"}], ids=str)
+async def test_a_broker_that_wakes_up_is_back_although_the_store_was_away_once(
+    redis_url: str, lost: dict[str, str]
+) -> None:
+    async with SpeakingBroker() as process, running(redis_url, hang_check="0") as front:
+        await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
+        async with LossyStore.from_url(redis_url) as store:
+            vars(store).update(lost)
+            prober = Prober(
+                store, Current(FrontConfig(hang_check_s=0.1, hang_deadline_s=0.2)), random.Random(1)
+            )
+            prober.elect(is_elected=True)
+            await await_until(lambda: process.asked[34] > 1, description="it was asked")
+            process.hangs = True
+            await await_until(lambda: is_gone(front), description="it is out")
+            process.wake()
+            await await_until(lambda: is_served(front), timeout_s=10.0, description="it is back")
+            await prober.aclose()
+            assert not store.before + store.after
+
+
+async def test_a_broker_that_is_out_is_back_when_it_wakes_up_although_a_beat_has_failed(
+    own_server: EmbeddedServer,
+) -> None:
+    async with SpeakingBroker() as process, running(own_server.url, **QUICK, call_deadline="1") as front:
+        await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
+        await await_until(lambda: process.asked[34] > 1, description="it was asked")
+        process.hangs = True
+        await await_until(lambda: is_gone(front), description="it is out")
+        own_server.pause()
+        await await_until(lambda: not front.status().is_prober, description="a beat has failed")
+        own_server.resume()
+        await await_until(lambda: front.status().is_prober, description="it asks again")
+        process.wake()
+        await await_until(lambda: is_served(front), timeout_s=10.0, description="it is back")
+
+
+async def test_a_broker_that_has_spoken_is_taken_out_after_two_elections_in_a_row(redis_url: str) -> None:
+    async with SpeakingBroker() as process, running(redis_url, hang_check="0") as front:
+        await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
+        async with AsyncRouteStore.from_url(redis_url) as store:
+            prober = Prober(
+                store, Current(FrontConfig(hang_check_s=0.1, hang_deadline_s=0.2)), random.Random(1)
+            )
+            prober.elect(is_elected=True)
+            await await_until(lambda: process.asked[34] > 2, description="it has answered")
+            prober.elect(is_elected=False)
+            process.hangs = True
+            prober.elect(is_elected=True)
+            await asyncio.sleep(0)  # it reads whom to ask
+            prober.elect(is_elected=False)
+            prober.elect(is_elected=True)
+            await await_until(lambda: is_gone(front), timeout_s=10.0, description="it is out")
+            await prober.aclose()
+
+
+async def test_a_front_that_has_closed_is_not_elected_by_a_late_beat(redis_url: str) -> None:
+    async with AsyncRouteStore.from_url(redis_url) as store:
+        prober = Prober(store, Current(FrontConfig()), random.Random(1))
+        await prober.aclose()
+        prober.elect(is_elected=True)
+        assert not prober.is_asking

@@ -13,7 +13,8 @@ from sharedroutes.registry import AsyncRouteStore, EmbeddedServer
 from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.speaking_broker import SpeakingBroker, topic
-from tests.nameserver.rig import BrokerPeer, Peer, gone_everywhere, running
+from tests.nameserver.rig import BrokerPeer, Peer, gone_everywhere, records, running
+from tests.proxy import FaultyProxy
 from tests.support import await_until
 
 KEYS = Keys("sharedroutes")
@@ -168,6 +169,34 @@ async def test_a_broker_that_hangs_is_not_brought_back(own_server: EmbeddedServe
         await await_stored(own_server, {("broker-b", "orders")})
         await asyncio.sleep(1.5)
         assert await stored(own_server) == {("broker-b", "orders")}
+
+
+async def test_a_broker_that_was_taken_out_meanwhile_stays_out_when_a_front_reaches_the_store_again(
+    own_server: EmbeddedServer,
+) -> None:
+    with FaultyProxy(own_server.port) as proxy:
+        async with (
+            SpeakingBroker() as process,
+            running(own_server.url, **QUICK) as one,
+            running(proxy.url, **QUICK, call_deadline="1") as other,
+        ):
+
+            def age_s() -> float:
+                return other.status().feed_age_s or 0.0
+
+            broker = BrokerPeer(address=f"127.0.0.1:{process.port}")
+            await asyncio.gather(broker.register(one), broker.register(other))
+            await await_until(lambda: process.asked[34] > 1, description="it was asked")
+            with proxy.refusing():
+                await await_until(
+                    lambda: age_s() > 3.0, timeout_s=20.0, description="its feed rests for long"
+                )
+                process.hangs = True
+                await await_stored(own_server, set())
+            await await_until(lambda: age_s() < 1.0, timeout_s=20.0, description="it has read what it missed")
+            with redis.Redis.from_url(own_server.url) as admin:
+                kinds = [record["kind"] for record in records(admin)]
+            assert kinds.count("up") == 1
 
 
 async def test_a_store_that_is_away_when_a_front_has_missed_changes_is_no_error(
