@@ -153,18 +153,28 @@ class _Newest:
         return shown_by if newest > epoch else None
 
 
+_EMPTIES: Final = ("flushall", "begin-after-loss", "delete-for-good", "delete-lease", "delete-table")
+"""The names of faults that delete, and put nothing in the place of what was there."""
+
+
+def _may_go_back(past: Past, since_us: int, until_us: int) -> bool:
+    """Whether the store may be as it was before, at some moment of that time, or its clock go back."""
+    lasting = past.faults_in(since_us, until_us)
+    return any(of.fault.loses and of.fault.name not in _EMPTIES for of in lasting)
+
+
 def epochs_grow(past: Past) -> Verdict:
     """Check that leases, and what followers are told, go from older owners to newer ones only.
 
-    Of `docs/design/table.md`: "epochs are max(previous + 1, server time in us)", so that only a
-    store that lost what it held may show an older one after a newer one.
+    Of `docs/design/table.md`: "epochs are max(previous + 1, server time in us)", also across a FLUSHALL, so
+    that only a store that comes back as it was before may show an older one after a newer one.
     """
     verdict = Verdict()
     leases, told = _Newest(), defaultdict[str, _Newest](_Newest)
     for event in past.history:
         if isinstance(event, Lease) and event.epoch is not None:
             newer = leases.before(event.broker, event.id, event.epoch, event)
-            lost = newer is not None and past.may_have_lost(newer.at_us, event.at_us)
+            lost = newer is not None and _may_go_back(past, newer.at_us, event.at_us)
             reason = f"the lease of {event.broker}:{event.id} went back to epoch {event.epoch}"
             verdict.check("" if newer is None or lost else reason, newer, event)
         elif isinstance(event, Started) or (isinstance(event, Item) and event.kind == "reset"):

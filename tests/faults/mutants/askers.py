@@ -61,4 +61,16 @@ ASKERS: Final = (
         ("begin-after-loss",),
         (Edit("client/cache_follower.py", "self._stream.id = found.position", "self._stream.id = None"),),
     ),
+    Mutant(
+        "cancelled-for-all",
+        "Who waits for the lookup of a task that is cancelled is cancelled, too.",
+        ("ask-without-store",),
+        (
+            Edit(
+                "client/flights.py",
+                "        elif isinstance(error, Exception):\n            flight.set_exception(error)\n",
+                "        elif error:\n            flight.set_exception(error)\n",
+            ),
+        ),
+    ),
 )

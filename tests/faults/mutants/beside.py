@@ -121,4 +121,28 @@ BESIDE: Final = (
         ("cut-owners-for-long", "cut-owners"),
         (Edit("client/health.py", "        if held:\n            return self._held_since\n", ""),),
     ),
+    Mutant(
+        "former-role-untold",
+        "A replica that registers under another id ends what it was, and nobody is told.",
+        ("slave-promoted",) * 3,
+        (
+            Edit(
+                "registry/lua/activate.lua",
+                "    if gone == 1 then\n      announce(KEYS[4], ARGV[11], ARGV[FIRST_ARG + 3 * i + 2])",
+                "    if gone == 2 then\n      announce(KEYS[4], ARGV[11], ARGV[FIRST_ARG + 3 * i + 2])",
+            ),
+        ),
+    ),
+    Mutant(
+        "epochs-from-one-when-emptied",
+        "A store that was emptied gives epochs again, from one on.",
+        ("flushall",),
+        (
+            Edit(
+                "registry/lua/_common.lua",
+                "local function newer_epoch(previous)\n  local epoch = clock_us()\n",
+                "local function newer_epoch(previous)\n  local epoch = '1'\n",
+            ),
+        ),
+    ),
 )

@@ -79,4 +79,16 @@ AT_FRONTS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "silent-peers-keep-their-place",
+        "A connection that ends without a byte counts for ever among those of a front.",
+        ("silent-at-a-front",),
+        (
+            Edit(
+                "nameserver/server/listener.py",
+                "                if place is not None:\n                    place.free()\n",
+                "",
+            ),
+        ),
+    ),
 )

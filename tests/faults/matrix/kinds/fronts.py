@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -9,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from sharedroutes.nameserver.server.limits import Limits
 from sharedroutes.registry import RegistryError
 from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG
 from sharedroutes.remoting import RequestCode, ResponseCode
@@ -38,6 +41,9 @@ from tests.faults.victims import Program
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
 
+_RESETS: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER: close with a reset."""
+
 _SLOW_S: Final = 0.3
 """Longer than fronts take for a sign of their own life, unless it was asked for twice."""
 
@@ -57,6 +63,25 @@ _READ_S: Final = 3.0
 
 _RESTORED_S: Final = 4.0
 """Longer than fronts take, at slow answers, to bring back what they take for lost."""
+
+
+@fault("processes")
+def silent_at_a_front(site: Site) -> Iterator[Effect]:
+    """More connections than a host may have come to a front and go, without a word: it serves the next."""
+    began_us, front = now_us(), site.rng.choice(sorted(site.fleet.fronts))
+    address = site.fleet.front_address(front)
+    with suppress(OSError):
+        for _ in range(Limits().connections_per_host + 1):
+            with socket.create_connection(address, CALL_S) as silent:  # reset: no port has to rest
+                silent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS)
+
+    def is_served() -> bool:
+        with suppress(OSError, AssertionError), Peer(address, CALL_S) as peer:
+            return peer.cluster().code == ResponseCode.SUCCESS
+        return False
+
+    promised = site.promised("a front serves who comes after the silent", 2 * CALL_S, is_served)
+    yield Effect(front, 0.2, details=promised, began_us=began_us)
 
 
 @fault("processes")
@@ -214,9 +239,9 @@ def die_while_asking(site: Site) -> Iterator[Effect]:
         site.let_pass(_SLOW_S / 2, "it has asked both")
         takes_us = now_us()
         broker.kill()
+    try:
         within_s, ended = BOUNDS.gone_ms / 1_000, lambda: site.auditor.lease(broker.name) is None
         promised = site.promised("who dies while it asks is out", within_s, ended)
-    try:
         effect = Effect(broker.name, site.lasts(LONG_S), (broker.name,), (broker.name,))
         yield replace(effect, details=promised, began_us=began_us, takes_us=takes_us)
     finally:
