@@ -17,18 +17,12 @@ import msgspec
 from sharedroutes.registry import Change as RegistryChange
 from sharedroutes.registry.codec import encode_change
 
-FAILOVER: Final = "failover"
-"""A fault that the auditor notes: another server has become the primary."""
-
-OPERATOR: Final = "operator"
-"""In `Record.by`."""
-
+FAILOVER: Final = "failover"  # a fault that the auditor notes: another server has become the primary
+OPERATOR: Final = "operator"  # in `Record.by`
 LISTED: Final = "the list of brokers"
 """In `Route.topic`: what a front lists, which says what the store does, and holds nothing back."""
 
-LEAST_LATE_MS: Final = 20
-"""Less than that is no word."""
-
+LEAST_LATE_MS: Final = 20  # less than that is no word
 STORE: Final = "store"
 """In `Fault.disturbs`: the fault is at the store, and so concerns all processes."""
 
@@ -387,11 +381,10 @@ class Log(_Event, frozen=True, kw_only=True, tag="log"):
 
 
 class Behind(_Event, frozen=True, kw_only=True, tag="behind"):
-    """The run waits no longer for those who do not see what is true, or say nothing at all."""
+    """The run waits no longer, since the last fault, for who does not see what is true, or says nothing."""
 
     whose: str
     since_us: int
-    """Since then there was no fault."""
 
 
 class Late(_Event, frozen=True, kw_only=True, tag="late"):

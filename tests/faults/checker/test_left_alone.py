@@ -146,3 +146,18 @@ def test_who_has_failed_is_left_alone_for_a_while(
     story.tell(Route(who=CLIENTS[0], topic="without the other", brokers=holders))
     story.tell(replace(failed, topic=topic, address=address_of(BROKER), attempt=1))
     assert len(reasons(story.events, "e", "sends first")) == wrong
+
+
+def test_what_a_client_knew_when_it_chose_counts_and_not_what_it_knows_when_that_failed() -> None:
+    story = calm()
+    failed = Sent(who=CLIENTS[0], message="m", topic=TOPIC, broker=BROKER, address="", attempt=2, ok=False)
+    for name in (BROKER, BROKERS[1]):
+        story.tell(replace(failed, broker=name, address=address_of(name)))
+    story.now_ms += 500
+    chosen_us = 1_000 * story.now_ms
+    story.now_ms += 100
+    left = (Replica(BROKERS[1], 0, address_of(BROKERS[1])),)
+    story.tell(Route(who=CLIENTS[0], topic=TOPIC, brokers=left))
+    story.now_ms += 400
+    story.tell(replace(failed, address=address_of(BROKER), attempt=1, began_us=chosen_us))
+    assert reasons(story.events, "e", "sends first") == []

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from tests.faults.checker.history import Expected, Replica, Route, Sent, Started
-from tests.faults.checker.past import Past, Verdict, addresses_of
+from tests.faults.checker.past import Past, Verdict, addresses_of, said_between
 from tests.faults.checker.views import Calm, calms
 
 _COUNTED_US: Final = 120_000_000
@@ -57,18 +57,19 @@ def check_that_the_bad_are_left_alone(past: Past, verdict: Verdict) -> None:
 
     Of `docs/client/faults.md`: after a failure a broker is left alone for 10 s, or until it was restarted.
     """
-    names: dict[tuple[str, str], set[str]] = {}
+    said: dict[tuple[str, str], list[Route]] = defaultdict(list)
     failed: dict[str, dict[str, Sent]] = defaultdict(dict)
     works_us = past.of(Expected)[0].at_us if past.of(Expected) else past.end_us
     for event in past.history:
         if isinstance(event, Started):
             failed.pop(event.who, None)
         elif isinstance(event, Route) and not event.fresh:
-            names[event.who, event.topic] = {replica.address for replica in event.brokers or ()}
+            said[event.who, event.topic].append(event)
         elif isinstance(event, Sent):
             bad, began_us = failed[event.who], event.began_us or event.at_us
             since_us = max(works_us, began_us - 1_000 * past.bounds.alone_ms)
-            named = names.get((event.who, event.topic), set())
+            known = said_between(said[event.who, event.topic], began_us, began_us)  # when it was chosen
+            named = {replica.address for route in known for replica in route.brokers or ()}
             others, before = named - {event.address}, bad.get(event.address)
             recent = {of for of, sent in bad.items() if of in named and sent.at_us > began_us - _COUNTED_US}
             is_recent = before is not None and since_us < before.at_us < began_us and len(recent) == 1
