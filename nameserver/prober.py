@@ -84,11 +84,8 @@ class Prober:
         self._current = current
         self._rng = rng
         self._asked: dict[tuple[str, int], _Asked] = {}
-        self._out: dict[tuple[str, int], tuple[Broker, float]] = {}
-        """Those that were out then, and since when."""
-
-        self._spoke: dict[tuple[str, int], str] = {}
-        """Addresses of those that had answered when this front was no longer the elected one."""
+        self._former: dict[tuple[str, int], tuple[Broker, float | None]] = {}
+        """Those that had answered when this front was no longer elected, and when they were taken out."""
 
         self.is_elected = False
         """Whether this front is the one that speaks for all."""
@@ -112,10 +109,8 @@ class Prober:
         elif not is_elected and self._task is not None:
             self._stopping.set()
             self._task = None
-            self._spoke |= {of: one.broker.address for of, one in self._asked.items() if one.probing.speaks}
-            for of, one in self._asked.items():
-                if one.out_since_s is not None:
-                    self._out[of] = one.broker, one.out_since_s
+            spoke = {of: one for of, one in self._asked.items() if one.probing.speaks}
+            self._former |= {of: (one.broker, one.out_since_s) for of, one in spoke.items()}
             self._drop([*self._asked])
 
     def heard(self, change: Change) -> None:
@@ -125,9 +120,9 @@ class Prober:
 
     def farewell(self, broker_name: str, address: str) -> None:
         """No longer wait for a replica that was taken out, and says that it ends."""
-        for of, (broker, _) in [*self._out.items()]:
+        for of, (broker, _) in self._former.items():
             if of[0] == broker_name and broker.address == address:
-                del self._out[of]
+                self._former[of] = broker, None
         for of, one in [*self._asked.items()]:
             if of[0] == broker_name and one.broker.address == address and one.out_since_s is not None:
                 self._drop([of])
@@ -181,16 +176,18 @@ class Prober:
             asked = self._asked.get(key)
             if asked is None:
                 begins_s = self._rng.uniform(0, spread_s)
-                speaks = self._spoke.pop(key, "") == broker.address
+                former, _ = self._former.pop(key, (None, None))
+                speaks = former is not None and former.address == broker.address
                 self._asked[key] = _Asked(broker, rules, self._rng, begins_s=begins_s, speaks=speaks)
             elif asked.out_since_s is not None:  # it has registered anew: its silence of before says nothing
                 self._drop([key])
                 self._asked[key] = _Asked(broker, rules, self._rng, speaks=True)
             else:
                 asked.broker = broker
-        out, self._out = self._out, {}
-        for key, (broker, since_s) in out.items():
-            if key not in self._asked and broker.address not in addresses and now_s - since_s < _REMEMBERED_S:
+        for key, (broker, since_s) in self._former.items():
+            self._former[key] = broker, None
+            is_awaited = since_s is not None and now_s - since_s < _REMEMBERED_S
+            if is_awaited and key not in self._asked and broker.address not in addresses:
                 self._asked[key] = _Asked(broker, rules, self._rng, speaks=True)
                 self._asked[key].out_since_s = since_s
 

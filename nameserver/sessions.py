@@ -147,15 +147,12 @@ class Sessions:
         number, replica = connection.number, (broker.broker_name, broker.broker_id)
         had_session = self._of.get(number, {}).pop(replica, None)
         sessions = [self._name(number)] if had_session is not None else []
-        with self.in_use(number):
-            try:
-                return await self._release(broker, sessions, Ending.GOODBYE, "unregistered", config)
-            except BaseException:
-                if had_session is not None and self.is_over(number):
-                    self.let_go(number, had_session)
-                elif had_session is not None:  # until the connection is closed
-                    self._of.setdefault(number, {}).setdefault(replica, had_session)
-                raise
+        try:
+            return await self._release(broker, sessions, Ending.GOODBYE, "unregistered", config)
+        except BaseException:
+            if had_session is not None:  # it ends with the connection, which is told after this request
+                self._of.setdefault(number, {}).setdefault(replica, had_session)
+            raise
 
     def _name(self, number: int) -> str:
         return f"{self._front}.{number}"
@@ -203,18 +200,13 @@ class Sessions:
         try:
             while self._restores and not self._stopping.is_set():
                 self._restores = False
-                await self._restore_once(restore)
+                try:
+                    await restore()
+                except StoreUnavailable:
+                    self._restores = True
+                    await wait_for_event(self._stopping, self._rng.uniform(*_AGAIN_S))
         finally:
             self._is_restoring = False
-
-    async def _restore_once(self, restore: Restore) -> None:
-        while not self._stopping.is_set():
-            try:
-                await restore()
-            except StoreUnavailable:
-                await wait_for_event(self._stopping, self._rng.uniform(*_AGAIN_S))
-            else:
-                return
 
     async def _beat_for_ever(self, restore: Restore) -> None:
         failed = ""

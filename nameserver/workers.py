@@ -273,10 +273,7 @@ class Workers:
                 await worker.start(self._command(), self._environment_of_workers())
             except OSError as error:  # no more processes, no memory, or the program is just being replaced
                 _LOG.error("%s: cannot be started now: %s", worker.name, error)
-                await worker.forget()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), worker.pause_s)
-                worker.pause_s = min(2 * worker.pause_s, _BACKOFF_S[1])
+                await self._rest(worker)
                 continue
             process = worker.process
             assert process is not None  # noqa: S101 - it was just started
@@ -298,15 +295,18 @@ class Workers:
     async def _pause(self, worker: _Worker, pid: int, code: int) -> None:
         """Wait before the next process, the longer the more of them have ended at once."""
         lived_s = asyncio.get_running_loop().time() - worker.began_s
-        first_s, last_s = _BACKOFF_S
-        worker.pause_s = first_s if lived_s >= _LIVED_S else worker.pause_s
+        worker.pause_s = _BACKOFF_S[0] if lived_s >= _LIVED_S else worker.pause_s
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         text = "%s: process %d has ended with %s after %.1f s: another one starts in %.1f s"
         _LOG.error(text, worker.name, pid, how, lived_s, worker.pause_s)
+        await self._rest(worker)
+        worker.restarts += 1
+
+    async def _rest(self, worker: _Worker) -> None:
+        """Wait for its pause, unless all are to end; the next one is longer."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), worker.pause_s)
-        worker.pause_s = min(2 * worker.pause_s, last_s)
-        worker.restarts += 1
+        worker.pause_s = min(2 * worker.pause_s, _BACKOFF_S[1])
 
     def _command(self) -> list[str]:
         flags = {flag: value for flag, value in self._flags.items() if flag != "--redis"}
