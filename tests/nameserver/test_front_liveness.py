@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -16,7 +15,6 @@ from sharedroutes.nameserver.bodies import crc32
 from sharedroutes.nameserver.config import Current, FrontConfig
 from sharedroutes.nameserver.front import Front
 from sharedroutes.nameserver.prober import Prober
-from sharedroutes.nameserver.server.listener import RemotingServer
 from sharedroutes.nameserver.sessions import Sessions
 from sharedroutes.registry import (
     AsyncRouteStore,
@@ -33,6 +31,7 @@ from sharedroutes.registry.plans.base import Plan
 from sharedroutes.remoting import FrameReader, RequestCode, encode, request
 from tests.broker_agent.speaking_broker import SpeakingBroker, topic
 from tests.nameserver.rig import BrokerPeer, Peer, records, running
+from tests.nameserver.server.rig import listening_for
 from tests.proxy import FaultyProxy
 from tests.support import await_until
 
@@ -50,16 +49,10 @@ async def is_gone(*fronts: Front) -> bool:
     return not any([await Peer(front).route("orders") for front in fronts])
 
 
-@asynccontextmanager
-async def listening(front: Front) -> AsyncIterator[tuple[str, int]]:
-    """Serve a front at a port."""
-    taken = socket.create_server(("127.0.0.1", 0))
-    server = RemotingServer(front, taken, quick=front)
-    await server.start()
-    try:
-        yield taken.getsockname()
-    finally:
-        await server.stop(1.0)
+def prober_of(store: AsyncRouteStore) -> Prober:
+    """Return one that is as quick as QUICK, and not elected."""
+    config = FrontConfig(hang_check_s=0.1, hang_deadline_s=0.2)
+    return Prober(store, Current(config), random.Random(1))
 
 
 @asynccontextmanager
@@ -171,7 +164,7 @@ async def test_a_front_that_is_no_longer_elected_asks_nobody_of_whom_it_reads_to
     async with SpeakingBroker() as process, running(redis_url, hang_check="0") as front:
         await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
         async with AsyncRouteStore.from_url(redis_url) as store:
-            prober = Prober(store, Current(FrontConfig(hang_check_s=0.1)), random.Random(1))
+            prober = prober_of(store)
             prober.elect(is_elected=True)
             await asyncio.sleep(0)  # it reads
             prober.elect(is_elected=False)
@@ -328,7 +321,10 @@ async def test_without_the_store_routes_are_answered_by_policy(
 async def test_who_gave_up_at_a_port_before_the_store_was_back_does_not_come_and_go(
     own_server: EmbeddedServer,
 ) -> None:
-    async with running(own_server.url, call_deadline="1") as front, listening(front) as (host, port):
+    async with (
+        running(own_server.url, call_deadline="1") as front,
+        listening_for(front, quick=front) as (_, port),
+    ):
         broker = BrokerPeer()
         broker.topics |= {f"topic-{number}": topic(f"topic-{number}") for number in range(600)}
         body = broker.body()
@@ -336,7 +332,7 @@ async def test_who_gave_up_at_a_port_before_the_store_was_back_does_not_come_and
         frame = encode(request(RequestCode.REGISTER_BROKER, fields, body=body))
         own_server.pause()
         for number in range(4):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(frame)
             await writer.drain()
             await asyncio.sleep(0.05)  # the front reads it, and nothing tells
@@ -421,9 +417,7 @@ async def test_a_broker_that_wakes_up_is_back_although_the_store_was_away_once(
         await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
         async with LossyStore.from_url(redis_url) as store:
             vars(store).update(lost)
-            prober = Prober(
-                store, Current(FrontConfig(hang_check_s=0.1, hang_deadline_s=0.2)), random.Random(1)
-            )
+            prober = prober_of(store)
             prober.elect(is_elected=True)
             await await_until(lambda: process.asked[34] > 1, description="it was asked")
             process.hangs = True
@@ -454,9 +448,7 @@ async def test_a_broker_that_has_spoken_is_taken_out_after_two_elections_in_a_ro
     async with SpeakingBroker() as process, running(redis_url, hang_check="0") as front:
         await BrokerPeer(address=f"127.0.0.1:{process.port}").register(front)
         async with AsyncRouteStore.from_url(redis_url) as store:
-            prober = Prober(
-                store, Current(FrontConfig(hang_check_s=0.1, hang_deadline_s=0.2)), random.Random(1)
-            )
+            prober = prober_of(store)
             prober.elect(is_elected=True)
             await await_until(lambda: process.asked[34] > 2, description="it has answered")
             prober.elect(is_elected=False)
@@ -471,7 +463,7 @@ async def test_a_broker_that_has_spoken_is_taken_out_after_two_elections_in_a_ro
 
 async def test_a_front_that_has_closed_is_not_elected_by_a_late_beat(redis_url: str) -> None:
     async with AsyncRouteStore.from_url(redis_url) as store:
-        prober = Prober(store, Current(FrontConfig()), random.Random(1))
+        prober = prober_of(store)
         await prober.aclose()
         prober.elect(is_elected=True)
         assert not prober.is_asking

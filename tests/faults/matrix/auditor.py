@@ -12,11 +12,11 @@ import msgspec
 import redis
 from msgspec.structs import replace
 
-from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryConfig, RegistryError, RouteStore
+from sharedroutes.registry import MASTER_ID, EmbeddedServer, RegistryError, RouteStore
 from sharedroutes.registry.keys import Keys
 from tests.faults.checker.history import FAILOVER, STORE, Change, Fault, Lease, Record, Route, Writer, now_us
 from tests.faults.matrix.sender import queues_of, replicas_of
-from tests.faults.matrix.settings import CALL_S, NEWCOMER, ON, SLAVE, TOPICS
+from tests.faults.matrix.settings import NEWCOMER, ON, REGISTRY, SLAVE, TOPICS
 from tests.faults.matrix.stores import NAMESPACE, Store
 from tests.faults.matrix.watcher import Watcher
 
@@ -56,8 +56,7 @@ class Auditor:
         """When a lease was there last."""
 
         self._found: dict[str, tuple[object, float]] = {}
-        config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
-        self._lookups = RouteStore.from_url(store.url, config)
+        self._lookups = RouteStore.from_url(store.url, REGISTRY)
         self._watchers = Watcher("auditor", _EVERY_S, self.look), Watcher("lookups", _EVERY_S, self._look_up)
 
     def __enter__(self) -> Self:

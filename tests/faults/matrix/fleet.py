@@ -264,13 +264,15 @@ class Fleet:
 
     def says(self, client: str, broker: str) -> bool:
         """Whether a client named a broker when it last spoke of a topic."""
-        history = self.folder / "history" / f"{client}.jsonl"
-        return f'["{broker}",' in _last_line(history, f'"who":"{client}","topic":"{SENT_TO}"')
+        return f'["{broker}",' in self._said(client)
 
     def counts(self, client: str, broker: str, queues: int) -> bool:
         """Whether a client said last that a topic has so many queues at a broker."""
+        return f'["{broker}",{queues}]' in self._said(client)
+
+    def _said(self, client: str) -> str:
         history = self.folder / "history" / f"{client}.jsonl"
-        return f'["{broker}",{queues}]' in _last_line(history, f'"who":"{client}","topic":"{SENT_TO}"')
+        return _last_line(history, f'"who":"{client}","topic":"{SENT_TO}"')
 
     def reads_at(self, client: str) -> EmbeddedServer | None:
         """Return the server at which a client said last that it reads, if it may read at replicas."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from sharedroutes.daemon.logs import LogOutput
-from sharedroutes.registry import Change, Idle, RegistryConfig, RegistryError, Reset, RouteStore
+from sharedroutes.registry import Change, Idle, RegistryError, Reset, RouteStore
 from sharedroutes.registry.plans import Lookup
 from tests.faults.checker.history import Item, Record, Replica, Started, TableContent, Writer
-from tests.faults.matrix.settings import CALL_S
+from tests.faults.matrix.settings import REGISTRY
 
 NAME: Final = "follower"
 _AGAIN_S: Final = 0.5
@@ -42,11 +42,10 @@ def item_of(told: Reset | Change) -> Item:
 
 def main(url: str, folder: str) -> None:
     """Follow until killed."""
-    config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
     with (
         LogOutput("json", "info"),
         Writer(Path(folder, "history"), NAME, delays=NAME) as history,
-        RouteStore.from_url(url, config) as store,
+        RouteStore.from_url(url, REGISTRY) as store,
     ):
         history.write(Started(pid=os.getpid()))
         while True:

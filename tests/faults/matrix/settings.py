@@ -17,6 +17,9 @@ FRONT_LEASE_MS: Final = 8_000
 """What brokers say to fronts: longer than agents say, and than it takes to find out that one hangs."""
 
 CALL_S: Final = 1.0
+REGISTRY: Final = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
+"""Of those who look, and do nothing besides."""
+
 HOLD_S: Final = 30.0
 """The default, which fronts have in any case."""
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
+from sharedroutes.registry import RegistryError, RouteStore
 from sharedroutes.registry.plans import whole_table
 from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.feed import Replay, in_one_form
@@ -28,7 +28,7 @@ from tests.faults.checker.past import addresses_of
 from tests.faults.matrix.auditor import Auditor
 from tests.faults.matrix.fleet import CHURN, Fleet
 from tests.faults.matrix.follower import content_of
-from tests.faults.matrix.settings import CALL_S, TOPICS
+from tests.faults.matrix.settings import REGISTRY, TOPICS
 from tests.faults.matrix.watchers import Watchers
 
 _AT_WORK: Final = {"agent-a": ("owner",), "agent-b": ("owner", "standby")}
@@ -95,8 +95,7 @@ class Views:
         history = fleet.folder / "history"
         self._clients = {name: ClientView(history / f"{name}.jsonl") for name in fleet.clients}
         self._follower = FollowerView(history / f"{fleet.follower.name}.jsonl")
-        config = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
-        self._store = RouteStore.from_url(fleet.store.url, config)
+        self._store = RouteStore.from_url(fleet.store.url, REGISTRY)
 
     def close(self) -> None:
         """Close the connections."""

@@ -19,9 +19,9 @@ import msgspec
 
 from sharedroutes.client import ClientConfig, RouteClient
 from sharedroutes.daemon.logs import LogOutput
-from sharedroutes.registry import RegistryConfig, RegistryError
+from sharedroutes.registry import RegistryError
 from tests.faults.matrix.fleet import QUEUES
-from tests.faults.matrix.settings import ALONE, CALL_S, ON, SENT_TO
+from tests.faults.matrix.settings import ALONE, ON, REGISTRY, SENT_TO
 
 ASK_AND_FORK: Final = signal.SIGUSR1
 """Tells it to ask for a topic that it does not know, and to fork twice before there is an answer."""
@@ -64,8 +64,7 @@ def _ask(client: RouteClient) -> None:
 
 def main(url: str, path: str) -> None:
     """Say what is chosen until killed."""
-    registry = RegistryConfig(call_deadline_s=CALL_S, connect_deadline_s=CALL_S)
-    config = ClientConfig(registry=registry, topics=(SENT_TO,), default_topic=SENT_TO)
+    config = ClientConfig(registry=REGISTRY, topics=(SENT_TO,), default_topic=SENT_TO)
     forks = threading.Event()
     signal.signal(ASK_AND_FORK, lambda *_: forks.set())
     with LogOutput("json", "info"), RouteClient.from_url(url, config) as client:

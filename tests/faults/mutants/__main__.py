@@ -138,13 +138,13 @@ def _is_caught(trial: Trial, mutant: Mutant, noise: str, seed: int, tell: Tell) 
     for tried in range(seed, seed + _SEEDS):
         try:
             caught_by = trial.run(mutant.name, mutant.store, mutant.faults, tried, mutant)
+            letters = [letter for letter in caught_by if letter not in noise]
+            if letters and tried != seed:  # the same faults in the same order, on the product as it is
+                noise += trial.run(f"none-{mutant.name}", mutant.store, mutant.faults, tried)
+                letters = [letter for letter in letters if letter not in noise]
         except NotRun as error:
             tell(mutant.name, str(error))
             return False
-        letters = [letter for letter in caught_by if letter not in noise]
-        if letters and tried != seed:  # the same faults in the same order, on the product as it is
-            noise += trial.run(f"none-{mutant.name}", mutant.store, mutant.faults, tried)
-            letters = [letter for letter in letters if letter not in noise]
         if letters:
             tell(mutant.name, f"caught by {', '.join(letters)} (seed {tried}): {mutant.says}")
             return True

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from sharedroutes.nameserver.server.connection import Connection
+from sharedroutes.nameserver.server.connection import Connection, Service
 from sharedroutes.nameserver.server.limits import Counters, Limits
 from sharedroutes.nameserver.server.listener import RemotingServer
 from sharedroutes.nameserver.server.peer_connection import ConnectionContext, PeerConnection
@@ -217,9 +217,8 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(service: Answers | None = None, **given: Any) -> AsyncIterator[Serving]:
-    """Serve on loopback for a block; what is given is the server's, or of its limits."""
-    service = service or Answers()
+async def listening_for(service: Service, **given: Any) -> AsyncIterator[tuple[RemotingServer, int]]:
+    """Serve at a port of the loopback for a block; what is given is the server's, or of its limits."""
     limits = Limits(**{name: given.pop(name) for name in tuple(given) if name in Limits.__slots__})
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
@@ -227,9 +226,17 @@ async def serving(service: Answers | None = None, **given: Any) -> AsyncIterator
     port = listening.getsockname()[1]
     await server.start()
     try:
-        yield Serving(server, port, service)
+        yield server, port
     finally:
         await server.stop(0.0)
+
+
+@asynccontextmanager
+async def serving(service: Answers | None = None, **given: Any) -> AsyncIterator[Serving]:
+    """Serve so what answers by a list, unless it is given."""
+    service = service or Answers()
+    async with listening_for(service, **given) as (server, port):
+        yield Serving(server, port, service)
 
 
 class Caller:

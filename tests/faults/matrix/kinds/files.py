@@ -15,7 +15,7 @@ from typing import Final
 from tests.broker_agent.data_files import killed_in_the_middle, rewrite, rewrite_by_rename, topics_json
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, UNTIL_READ_S, Effect, Site, fault
+from tests.faults.matrix.kinds.kind import BELIEVED_S, LONG_S, SHORT_S, UNTIL_READ_S, Effect, Site, fault
 from tests.faults.matrix.settings import BOUNDS, SENT_TO
 from tests.faults.matrix.stores import Store
 
@@ -26,9 +26,6 @@ _HALF_S: Final = 0.03
 _WHOLE_S: Final = 0.5
 _SEEN_S: Final = 2 * BOUNDS.heard_ms / 1_000
 """Longer than it takes until clients show a change of which they heard."""
-
-_BELIEVED_S: Final = 2.5
-"""Longer than until a changed broker.conf has been there at two looks, a second apart."""
 
 _NO_JSON: Final = b'{"topicConfigTable": [}'
 _INVALID: Final = (_NO_JSON, b'{"topicConfigTable": {"nonsense": 1}}')
@@ -142,7 +139,7 @@ def conf_ahead(site: Site) -> Iterator[Effect]:
     content, stays = host.conf.read_text(), partial(site.auditor.is_leased, host.address)
     host.conf.write_text(content.replace(f"listenPort={host.port}", f"listenPort={host.listens}"))
     try:
-        site.let_pass(_BELIEVED_S, "the agent has read it")
+        site.let_pass(BELIEVED_S, "the agent has read it")
         promised = site.promised("a broker is where it began", 1.0, stays)
         yield Effect(host.conf.name, 0.2, details=promised, began_us=began_us)
     finally:

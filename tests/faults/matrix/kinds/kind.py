@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from sharedroutes.registry import RegistryConfig, RegistryError, RouteStore
 from tests.faults.checker.history import OPERATOR, STORE, now_us
 from tests.faults.checker.promises import PROMISED
-from tests.faults.matrix.auditor import Auditor
+from tests.faults.matrix.auditor import KEYS, Auditor
 from tests.faults.matrix.fleet import Fleet
 from tests.faults.matrix.settings import BOUNDS, LEASE_S, ON, REFRESH_S, SENT_TO
 from tests.faults.matrix.sockets import made_by
@@ -37,6 +37,9 @@ UNTIL_READ_S: Final = (REFRESH_S + 0.5, REFRESH_S + 1.5)
 
 AVOIDED_S: Final = 1.5 * (BOUNDS.isolated_ms + BOUNDS.slow_start_ms) / 1_000
 """Longer than a client leaves a broker alone that has failed once."""
+
+BELIEVED_S: Final = 2.5
+"""Longer than until a changed broker.conf has been there at two looks, a second apart."""
 
 _ANSWER_S: Final = 2.0
 _TOLD_S: Final = 3.0
@@ -94,6 +97,11 @@ class Site:
         self.wait_at_most(within_s + _TOO_LATE_S, condition, what)
         names = [program.name for program in who]
         return {PROMISED: [what, round(1_000 * within_s), since_us, now_us(), *names]}
+
+    def listeners(self) -> int:
+        """Return how many listen to the doorbell at the primary; 0 = that does not answer."""
+        ((_, found),) = self.auditor.at_primary(("PUBSUB", "NUMSUB", KEYS.changes)) or (("", 0),)
+        return int(found)
 
     def rest(self) -> None:
         """Wait until everybody is back from what was before, and fronts know which brokers answer."""

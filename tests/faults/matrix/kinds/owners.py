@@ -14,6 +14,7 @@ from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES
 from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, WHOLE_STORE, Effect, Site, connections_of, fault
+from tests.faults.matrix.kinds.stores import is_alone
 from tests.faults.matrix.settings import (
     ALONE,
     BOUNDS,
@@ -25,7 +26,6 @@ from tests.faults.matrix.settings import (
     SENT_TO,
     TOPICS,
 )
-from tests.faults.matrix.stores import Store
 from tests.faults.victims import AgentProcess
 from tests.proxy import FaultyProxy
 
@@ -81,24 +81,16 @@ def two_agents_in_turn(site: Site) -> Iterator[Effect]:
                 site.fleet.write_topics()
 
 
-def _is_alone(store: Store) -> bool:
-    return not store.can_fail_over
-
-
-@fault("processes", on=_is_alone)  # a Cluster has its subscribers elsewhere
+@fault("processes", on=is_alone)  # a Cluster has its subscribers elsewhere
 def standby_again(site: Site) -> Iterator[Effect]:
     """An agent stands by for a second one, which is killed, and owns its broker again: it listens no more."""
     owner, began_us = site.fleet.agents["agent-a"], now_us()
     site.let_pass(RECONNECT_S, "all listen who did before")
 
-    def listeners() -> int:
-        ((_, found),) = site.auditor.at_primary(("PUBSUB", "NUMSUB", KEYS.changes)) or (("", 0),)
-        return int(found)
-
     def is_now(agent: AgentProcess, phase: str) -> None:
         site.wait_at_most(2 * LEASE_S, lambda: agent.says("phase") == phase, f"{agent.name} is {phase}")
 
-    before = listeners()
+    before = site.listeners()
     with _guest(site) as guest:
         owner.pause()
         site.start(guest)
@@ -107,7 +99,7 @@ def standby_again(site: Site) -> Iterator[Effect]:
         is_now(owner, "standby")
     is_now(owner, "serving")
     promised = site.promised(
-        "who owns its broker listens no more", CALL_S, lambda: listeners() <= before, owner
+        "who owns its broker listens no more", CALL_S, lambda: site.listeners() <= before, owner
     )
     yield Effect("broker-a", site.lasts(SHORT_S), (owner.name,), details=promised, began_us=began_us)
 

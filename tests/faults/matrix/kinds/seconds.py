@@ -12,7 +12,7 @@ from sharedroutes.registry import RegistryError
 from tests.broker_agent.data_files import rewrite, topics_json
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.fleet import HAS_AGENT, QUEUES, BrokerHost
-from tests.faults.matrix.kinds.kind import LONG_S, SHORT_S, Effect, Site, connections_of, fault
+from tests.faults.matrix.kinds.kind import BELIEVED_S, LONG_S, SHORT_S, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import BOUNDS, CALL_S, FRONT_LEASE_MS, LEASE_S, NEWCOMER, SENT_TO, SLAVE
 from tests.faults.matrix.stand_in import registration_in, said_by
 from tests.faults.victims import AgentProcess, Program
@@ -21,9 +21,6 @@ from tests.proxy import FaultyProxy
 
 _ASKED_S: Final = 1.0
 """Longer than it takes; what is found is believed unless the lease was renewed meanwhile."""
-
-_BELIEVED_S: Final = 2.5
-"""Longer than until a changed broker.conf has been there at two looks, a second apart."""
 
 _TOLD_S: Final = 3 * CALL_S + 2.0
 """An agent that has lost its doorbell listens within a second, and asks; and a second later if that fails."""
@@ -166,7 +163,7 @@ def slave_promoted(site: Site) -> Iterator[Effect]:
         with slave.conf.open("a") as conf:
             conf.write(_OF_A_MASTER)
         if not isinstance(program, AgentProcess):
-            site.let_pass(_BELIEVED_S, "its agent believes broker.conf, while a real broker starts")
+            site.let_pass(BELIEVED_S, "its agent believes broker.conf, while a real broker starts")
         site.start(program)
         site.wait_at_most(LEASE_S, lambda: site.auditor.lease(effect.target) is not None, "it is the master")
         yield replace(effect, details={"promoted": slave.address})

@@ -41,7 +41,8 @@ def _has_replicas(store: Store) -> bool:
     return store.can_fail_over
 
 
-def _is_alone(store: Store) -> bool:
+def is_alone(store: Store) -> bool:
+    """Whether a store has no server that could take over."""
     return not store.can_fail_over
 
 
@@ -274,21 +275,15 @@ def client_kill(site: Site) -> Iterator[Effect]:
     yield Effect("CLIENT KILL", 0.2, WHOLE_STORE)
 
 
-@fault("store", on=_is_alone)  # a Cluster has its subscribers elsewhere
+@fault("store", on=is_alone)  # a Cluster has its subscribers elsewhere
 def bells_cut(site: Site) -> Iterator[Effect]:
     """The server ends all subscriptions, twice as often as a pool has connections."""
     admin, began_us = site.store.admin(_primary(site)), now_us()
-
-    def subscribers() -> int:
-        with suppress(redis.RedisError, OSError):
-            return int(admin.pubsub_numsub(KEYS.changes)[0][1])
-        return 0
-
-    before = subscribers()
+    before = site.listeners()
     for _ in range(2 * _POOL):
         with suppress(redis.RedisError, OSError):
             admin.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
-        site.wait_at_most(RECONNECT_S, lambda: subscribers() >= before, "all listen again")
+        site.wait_at_most(RECONNECT_S, lambda: site.listeners() >= before, "all listen again")
     yield Effect("CLIENT KILL TYPE pubsub", 0.2, WHOLE_STORE, began_us=began_us)
 
 
