@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ import orjson
 from sharedroutes.nameserver.server.limits import Limits
 from sharedroutes.registry import RegistryError
 from sharedroutes.registry.plans import ORDER_TOPIC_CONFIG
-from sharedroutes.remoting import RequestCode, ResponseCode
+from sharedroutes.remoting import RequestCode, ResponseCode, encode, request
 from tests.faults.checker.history import now_us
 from tests.faults.matrix.auditor import KEYS
 from tests.faults.matrix.fleet import QUEUES
@@ -41,8 +40,8 @@ from tests.faults.victims import Program
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
 
-_RESETS: Final = struct.pack("ii", 1, 0)
-"""SO_LINGER: close with a reset."""
+_AT_ONCE: Final = 250
+"""Connections, fewer than wait to be accepted."""
 
 _SLOW_S: Final = 0.3
 """Longer than fronts take for a sign of their own life, unless it was asked for twice."""
@@ -70,16 +69,20 @@ def silent_at_a_front(site: Site) -> Iterator[Effect]:
     """More connections than a host may have come to a front and go, without a word: it serves the next."""
     began_us, front = now_us(), site.rng.choice(sorted(site.fleet.fronts))
     address = site.fleet.front_address(front)
-    with suppress(OSError):
-        for _ in range(Limits().connections_per_host + 1):
-            with socket.create_connection(address, CALL_S) as silent:  # reset: no port has to rest
-                silent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS)
+    host = f"127.0.{site.rng.randrange(1, 256)}.1", 0  # another one each time: closed ports have to rest
+    asked = encode(request(RequestCode.GET_BROKER_CLUSTER_INFO))
 
     def is_served() -> bool:
-        with suppress(OSError, AssertionError), Peer(address, CALL_S) as peer:
-            return peer.cluster().code == ResponseCode.SUCCESS
+        with suppress(OSError), socket.create_connection(address, CALL_S, host) as peer:
+            peer.sendall(asked)
+            return bool(peer.recv(1))
         return False
 
+    for number in range(Limits().connections_per_host + 1):
+        with suppress(OSError), socket.create_connection(address, CALL_S, host):
+            pass
+        if number % _AT_ONCE == 0:  # the front has taken those before
+            is_served()
     promised = site.promised("a front serves who comes after the silent", 2 * CALL_S, is_served)
     yield Effect(front, 0.2, details=promised, began_us=began_us)
 
