@@ -155,7 +155,7 @@ class ClientCore:
         """Let go of who waits for changes, and keep nothing ready: from now on nothing would be true."""
         self.known.watches.close()
         with self.known.lock:
-            self.known.routes.start_anew()
+            self.known.routes.close()
 
     def begin_copy(self) -> None:
         """Begin anew in a copy of the process, which was made while `known.lock` was held: let go of it.

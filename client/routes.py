@@ -172,6 +172,7 @@ class ReadyRoutes:
     def __init__(self, config: ClientConfig, table: TableCopy, rng: random.Random) -> None:
         self.views: dict[str, PublishView] = {}
         self.routes: dict[str, Route] = {}
+        self._is_closed = False
         self._config = config
         self._table = table
         self._rng = rng
@@ -198,7 +199,8 @@ class ReadyRoutes:
             rules=faults.rules if faults.enabled else "sharedroutes",  # the same, if nobody is restricted
             ring=ring,
         )
-        self.views[topic] = view
+        if not self._is_closed:
+            self.views[topic] = view
         return view
 
     def route(self, topic: str, as_of: float | None) -> Route | None:
@@ -208,7 +210,8 @@ class ReadyRoutes:
             return None
         generation = self._generations.get(topic, 0)
         route = Route(topic, known.queue_datas, known.broker_datas, generation, as_of)
-        self.routes[topic] = route
+        if not self._is_closed:
+            self.routes[topic] = route
         return route
 
     def change(self, topics: Collection[str]) -> None:
@@ -244,6 +247,11 @@ class ReadyRoutes:
         for topic in topics:
             for table in (self._turns, self._rings, self._generations):
                 table.pop(topic, None)
+
+    def close(self) -> None:
+        """Keep nothing ready any more, also of a lookup that ends later: nobody keeps it fresh."""
+        self._is_closed = True
+        self.start_anew()
 
     def start_anew(self) -> None:
         """Begin at other queues: this process is a copy of one that goes on."""

@@ -72,6 +72,16 @@ def test_a_view_is_dropped_when_an_answer_changes_its_route(core: Core) -> None:
     assert pick(core, 1.0) == {"b"}
 
 
+def test_what_is_found_after_the_end_is_not_kept(core: Core) -> None:
+    core.table.register("a", "t")
+    request = core.question(["t"], 0.0).request
+    core.close()
+    core.answer(request)
+    assert core.view("t") is not None
+    assert core.route("t") is not None
+    assert (core.views, core.routes) == ({}, {})
+
+
 def test_a_view_is_kept_until_its_route_changes(core: Core) -> None:
     core.table.register("a", "t")
     core.table.register("b", "other")
