@@ -111,7 +111,6 @@ class Registrar:
         self._known: dict[tuple[str, int], _Known] = {}
         self._turns = WeakValueDictionary[tuple[str, int], asyncio.Lock]()
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._restoring = asyncio.Semaphore(_RESTORED_AT_ONCE)
 
     async def register(
         self, request: RemotingCommand, connection: Connection, config: RegistryConfig
@@ -137,14 +136,28 @@ class Registrar:
 
         A store that comes back empty has all of them again before they say it themselves, every 30 s.
         """
-        await asyncio.gather(*(self._restore_one(*one) for one in self._sessions.connected()))
+        left = self._sessions.connected()
+
+        async def restore_some() -> None:
+            while left:
+                try:
+                    await self._restore_one(*left.pop())
+                except StoreUnavailable:
+                    left.clear()  # the next try has them all
+                    raise
+
+        some = (restore_some() for _ in range(_RESTORED_AT_ONCE))
+        # None of them goes on beside the next try.
+        for error in await asyncio.gather(*some, return_exceptions=True):
+            if error is not None:
+                raise error
 
     def _turn(self, broker: Broker) -> asyncio.Lock:
         """Return the lock of a replica: it is not restored while it registers another table, or has left."""
         return self._turns.setdefault((broker.broker_name, broker.broker_id), asyncio.Lock())
 
     async def _restore_one(self, number: int, broker: Broker) -> None:
-        async with self._restoring, self._turn(broker):
+        async with self._turn(broker):
             known = self._known.get((broker.broker_name, broker.broker_id))
             is_there = self._sessions.has(number, broker)
             # While its first registration is under way, nothing is known of it that could be brought back.

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from sharedroutes.nameserver.front import Front
-from sharedroutes.registry import AsyncRouteStore, EmbeddedServer
+from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, StoreUnavailable
 from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import RequestCode
 from tests.broker_agent.speaking_broker import SpeakingBroker, topic
@@ -134,6 +134,23 @@ async def test_a_broker_that_says_goodbye_while_it_is_brought_back_is_out(
             await goodbye
             await restoring
             assert await Peer(front).route("orders") is None
+
+
+async def test_nothing_of_a_restore_goes_on_when_it_has_failed(own_server: EmbeddedServer) -> None:
+    def restoring() -> list[str]:
+        works = [repr(task.get_coro()) for task in asyncio.all_tasks()]
+        return [work for work in works if "Registrar.restore" in work or "Registrar._restore" in work]
+
+    async with running(own_server.url, call_deadline="0.3") as front:
+        for number in range(20):
+            await BrokerPeer(f"broker-{number}", f"127.0.0.1:{10_000 + number}").register(front)
+        own_server.pause()
+        try:
+            with pytest.raises(StoreUnavailable):
+                await front._registrar.restore()
+            assert not restoring()
+        finally:
+            own_server.resume()
 
 
 async def test_what_was_deleted_is_not_brought_back(own_server: EmbeddedServer) -> None:
