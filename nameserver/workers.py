@@ -82,6 +82,7 @@ class _Worker:
         self.began_s = self.answered_s = 0.0
         self.pause_s = _BACKOFF_S[0]
         self._answered = asyncio.Event()
+        self._is_to_reload = False
         self._hearing: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -149,7 +150,15 @@ class _Worker:
                 self.seen = orjson.loads(line)
                 self.answered_s = asyncio.get_running_loop().time()
                 self._answered.set()
+                if self._is_to_reload:
+                    self.reload()
         self._answered.set()  # nobody has to wait for one who is gone
+
+    def reload(self) -> None:
+        """Have the process read its settings anew, once it has answered: before, the signal may end it."""
+        self._is_to_reload = not self.seen
+        if self.seen:
+            self.tell(signal.SIGHUP)
 
     def tell(self, number: signal.Signals) -> None:
         """Send a signal to the process, if it runs."""
@@ -241,7 +250,7 @@ class Workers:
             process = self._reread().process
             self._use_log(process.log_format, process.log_level)
         for worker in self._workers:
-            worker.tell(signal.SIGHUP)
+            worker.reload()
         self._notifier.ready()
 
     def kill(self) -> None:
