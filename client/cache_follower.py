@@ -206,13 +206,13 @@ class CacheFollower:
                 self._stream.id = found.position
                 self._known.freshness.begin("snapshot" if found.rows else "none")
 
-    def save_snapshot(self, now: float) -> None:
-        """Write the snapshot file; a failure is told. Waits for the disk."""
+    def take_snapshot(self, now: float) -> Callable[[], None]:
+        """Return what writes into the file what is known now; a failure is told. It waits for the disk."""
         with self._known.lock:
             table = self._known.table
             snapshot = Snapshot(dict(table.rows), dict(table.alive), self._stream.id)
             self._known.file.taken(now)
-        self._known.file.save(snapshot)
+        return partial(self._known.file.save, snapshot)
 
     # --- the turns of a round -------------------------------------------------------------------------------
 
@@ -283,4 +283,4 @@ class CacheFollower:
         """Keep what is known for the next start, but not what is served although it may be gone."""
         if not self._known.file.due(now) or self._known.cache.losses.any_held:
             return None
-        return Step(Do.SAVE, work=partial(self.save_snapshot, now))
+        return Step(Do.SAVE, work=partial(self.take_snapshot, now))

@@ -70,3 +70,25 @@ class Background:
 def run_blocking(work: Callable[[], None]) -> None:
     """Call a function that waits for the disk or the network: a thread may do so."""
     work()
+
+
+class Aside:
+    """Does work that waits for the disk in a daemon thread, one at a time; a process may end without it."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether what was begun goes on."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Begin work while nothing else is under way."""
+        self._thread = threading.Thread(target=work, name="sharedroutes-disk", daemon=True)
+        self._thread.start()
+
+    def finish(self, patience_s: float) -> None:
+        """Wait for the end of what was begun, for at most so long: a disk may hang."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(patience_s)

@@ -6,9 +6,10 @@ The blocking modules use `concurrency` instead, by the same names (tools/unasync
 from __future__ import annotations
 
 import asyncio
+import threading
 from asyncio import Lock, sleep
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import Any, Final, Protocol, TypeVar
 
@@ -18,6 +19,7 @@ LONGEST_WAIT_S: Final = inf
 """The longest wait in one go: `stop` interrupts a task in any wait."""
 
 _CANCEL_AGAIN_S: Final = 0.1
+_LOOK_S: Final = 0.01
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
@@ -146,3 +148,27 @@ class Condition:
 async def run_blocking(work: Callable[[], None]) -> None:
     """Call a function that waits for the disk or the network in a thread: the event loop must not wait."""
     await asyncio.to_thread(work)
+
+
+class Aside:
+    """Does work that waits for the disk in a daemon thread, one at a time; a process may end without it."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether what was begun goes on."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Begin work while nothing else is under way."""
+        self._thread = threading.Thread(target=work, name="sharedroutes-disk", daemon=True)
+        self._thread.start()
+
+    async def finish(self, patience_s: float) -> None:
+        """Wait for the end of what was begun, for at most so long: a disk may hang."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while self.is_busy:  # noqa: ASYNC110 - a thread sets no event
+                    await sleep(_LOOK_S)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ..checks import check_seconds
-from ..concurrency import LONGEST_WAIT_S, Background, Condition, run_blocking
+from ..concurrency import LONGEST_WAIT_S, Aside, Background, Condition
 from ..config import RegistryConfig
 from ..errors import CorruptData, RegistryError
 from ..keys import Keys
@@ -42,7 +42,9 @@ class StreamReader:
         self._store = store
         self._core = core
         self._bell: Subscription[bytes] | None = None
-        self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
+        self._patience_s = store.config.call_deadline_s + 1
+        self._background = Background(self.run, name, patience_s=self._patience_s)
+        self._aside = Aside()
         self.news = Condition()
         """Guards the core; told of whatever the core took in, and of the end."""
 
@@ -60,11 +62,12 @@ class StreamReader:
             self._background.start()
 
     def stop(self) -> None:
-        """Wake who waits for news, and wait for the end of the reading."""
+        """Wake who waits for news, and wait for the end of the reading, and of the work aside."""
         with self.news:
             self.is_over = True
             self.news.notify_all()
         self._background.stop()
+        self._aside.finish(self._patience_s)
 
     def run(self) -> None:
         """Do one step after the other, in the foreground."""
@@ -108,7 +111,8 @@ class StreamReader:
                 if not self.is_over and self._core.next_step(monotonic()) == step:
                     self.news.wait(step.wait_s)
         elif step.work is not None:
-            run_blocking(step.work)
+            if not self._aside.is_busy:
+                self._aside.begin(step.work())
         elif step.plan is not None and step.take is not None:
             self._read(step, step.plan, step.take)
         if step.hears:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ..checks import check_seconds
-from ..concurrency_async import LONGEST_WAIT_S, Background, Condition, run_blocking
+from ..concurrency_async import LONGEST_WAIT_S, Aside, Background, Condition
 from ..config import RegistryConfig
 from ..errors import CorruptData, RegistryError
 from ..keys import Keys
@@ -41,7 +41,9 @@ class AsyncStreamReader:
         self._store = store
         self._core = core
         self._bell: AsyncSubscription[bytes] | None = None
-        self._background = Background(self.run, name, patience_s=store.config.call_deadline_s + 1)
+        self._patience_s = store.config.call_deadline_s + 1
+        self._background = Background(self.run, name, patience_s=self._patience_s)
+        self._aside = Aside()
         self.news = Condition()
         """Guards the core; told of whatever the core took in, and of the end."""
 
@@ -59,11 +61,12 @@ class AsyncStreamReader:
             self._background.start()
 
     async def stop(self) -> None:
-        """Wake who waits for news, and wait for the end of the reading."""
+        """Wake who waits for news, and wait for the end of the reading, and of the work aside."""
         with self.news:
             self.is_over = True
             self.news.notify_all()
         await self._background.stop()
+        await self._aside.finish(self._patience_s)
 
     async def run(self) -> None:
         """Do one step after the other, in the foreground."""
@@ -107,7 +110,8 @@ class AsyncStreamReader:
                 if not self.is_over and self._core.next_step(monotonic()) == step:
                     await self.news.wait(step.wait_s)
         elif step.work is not None:
-            await run_blocking(step.work)
+            if not self._aside.is_busy:
+                self._aside.begin(step.work())
         elif step.plan is not None and step.take is not None:
             await self._read(step, step.plan, step.take)
         if step.hears:

@@ -277,7 +277,7 @@ class Do(Enum):
     """Run a plan that has nothing to do with the stream."""
 
     SAVE = auto()
-    """Do the `work`, which waits for the disk."""
+    """Begin the `work`, which waits for the disk."""
 
     AWAIT_ROOM = auto()
     """Wait, up to `wait_s`, until items were taken or the table may be read again; then take in doorbells."""
@@ -303,7 +303,8 @@ class Step:
     failed: Callable[[RegistryError, float], None] | None = field(default=None, compare=False)
     """Is given a failure of the plan that concerns nothing else; None = `failed` of the core."""
 
-    work: Callable[[], None] | None = field(default=None, compare=False)
+    work: Callable[[], Callable[[], None]] | None = field(default=None, compare=False)
+    """Returns what to do aside: nothing waits for a disk that hangs. Passed over while such work goes on."""
 
     hears: bool = field(default=False, compare=False)
     """Whether to take in the doorbells that rang meanwhile: else they pile up while much is read."""

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 import redis
 
+from sharedroutes.client import snapshot
 from sharedroutes.registry import EmbeddedServer, StoreRefused, StoreUnavailable
 from tests.client.clients import (
+    FOLLOWER,
+    IMPATIENT,
     AnyClient,
     ClientMaker,
     OwnStage,
     Stage,
     chosen,
     holders,
+    running,
     until_held_by,
     until_in_place,
     until_known,
@@ -208,3 +214,73 @@ async def test_the_snapshot_of_the_last_client_is_served_until_the_store_is_ther
             return (await client.route("t0")).as_of is not None
 
         await await_until(is_confirmed, description="the store confirms the route")
+
+
+# --- a disk that hangs -------------------------------------------------------------------------------------
+
+
+class HangingDisk:
+    """Writes snapshots only when a test lets it."""
+
+    def __init__(self, write: Callable[[Path, bytes], None]) -> None:
+        self.asked = 0
+        self.goes_on = threading.Event()
+        self._write = write
+
+    def write(self, path: Path, content: bytes) -> None:
+        self.asked += 1
+        self.goes_on.wait()
+        self._write(path, content)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDisk]:
+    disk = HangingDisk(snapshot.write)
+    monkeypatch.setattr(snapshot, "write", disk.write)
+    yield disk
+    disk.goes_on.set()
+
+
+async def test_a_disk_that_hangs_keeps_no_change_from_a_client_and_has_the_newest_when_it_goes_on(
+    stage: Stage, tmp_path: Path, disk: HangingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_SAVE_S", 0.0)
+    path = tmp_path / "routes.json"
+    stage.register("broker-a")
+    async with stage.in_place(snapshot_path=path) as client:
+        await until_held_by(client, "t0", "broker-a")
+        await await_until(lambda: disk.asked, description="it writes")
+        stage.register("broker-b")
+        await until_held_by(client, "t0", *BOTH)
+        stage.register("broker-c")  # of the round after the one that would have begun to write again
+        await until_held_by(client, "t0", *BOTH, "broker-c")
+        assert disk.asked == 1
+        disk.goes_on.set()
+        await await_until(
+            lambda: path.exists() and b"broker-c" in path.read_bytes(), description="the newest is written"
+        )
+
+
+async def test_closing_waits_for_a_write_that_is_under_way(
+    stage: Stage, tmp_path: Path, disk: HangingDisk
+) -> None:
+    path = tmp_path / "routes.json"
+    stage.register("broker-a")
+    async with stage.in_place(snapshot_path=path) as client:
+        await until_held_by(client, "t0", "broker-a")
+        await await_until(lambda: disk.asked, description="it writes")
+        closing = asyncio.ensure_future(client.aclose())
+        await await_until(lambda: not running(FOLLOWER), description="it reads no more")
+        disk.goes_on.set()
+        await closing
+        assert path.exists()
+
+
+async def test_closing_does_not_wait_for_ever_for_a_disk_that_hangs(
+    stage: Stage, tmp_path: Path, disk: HangingDisk
+) -> None:
+    stage.register("broker-a")
+    async with stage.client(IMPATIENT, snapshot_path=tmp_path / "routes.json") as client:
+        await until_held_by(client, "t0", "broker-a")
+        await await_until(lambda: disk.asked, description="it writes")
+        await asyncio.wait_for(client.aclose(), SOON_S)

@@ -50,7 +50,7 @@ def test_a_snapshot_is_told_and_that_it_is_all_there_is(table: FakeTable, tmp_pa
     earlier = Core(table, snapshot_path=path)
     table.register("a", "t")
     earlier.ask("t")
-    earlier.follower.save_snapshot(0.0)
+    earlier.follower.take_snapshot(0.0)()
     core = Core(table, snapshot_path=path)
     core.follower.load_snapshot()
     assert core.heard.take() == [SourceChanged("none", "snapshot", "")]
@@ -159,7 +159,7 @@ def test_what_becomes_of_the_file_is_told(table: FakeTable, tmp_path: Path) -> N
     table.register("a", "t")
     core.ask("t")
     core.heard.take()
-    core.follower.save_snapshot(0.0)
+    core.follower.take_snapshot(0.0)()
     assert core.heard.take() == [SnapshotSaved(1)]
     path.write_bytes(b"{")
     core.follower.load_snapshot()

@@ -47,7 +47,7 @@ def test_the_next_client_begins_with_the_routes_of_the_last(path: Path, table: F
     first = core_with(path, table)
     learn(first)
     assert first.save_due(0.0)
-    first.follower.save_snapshot(0.0)
+    first.follower.take_snapshot(0.0)()
     second = core_with(path, table)
     assert second.route("t") == table.route("t")
     assert second.health(0.0).source == "snapshot"
@@ -57,7 +57,7 @@ def test_the_next_client_goes_on_where_the_last_stopped(path: Path, table: FakeT
     table.register("b", "t")
     first = core_with(path, table)
     learn(first, position=PLACE)
-    first.follower.save_snapshot(0.0)
+    first.follower.take_snapshot(0.0)()
     second = core_with(path, table)
     assert second.known.stream.id == PLACE
     assert second.tail_due(0.0)
@@ -69,7 +69,7 @@ def test_the_next_client_holds_back_what_a_store_lost_meanwhile(path: Path, tabl
     table.register("b", "t")
     first = core_with(path, table)
     learn(first, position=PLACE)
-    first.follower.save_snapshot(0.0)
+    first.follower.take_snapshot(0.0)()
     before = first.route("t")
     table.expire("a")
     second = core_with(path, table)
@@ -85,7 +85,7 @@ def test_the_file_is_written_when_there_is_something_new_and_not_at_every_moment
     core = core_with(path, table)
     assert not core.save_due(0.0)
     learn(core)
-    core.follower.save_snapshot(0.0)
+    core.follower.take_snapshot(0.0)()
     assert not core.save_due(10.0)
     table.register("a", "t")
     core.follower.found_place("0-0", 0.0)
@@ -97,7 +97,7 @@ def test_the_file_is_written_when_there_is_something_new_and_not_at_every_moment
 def test_a_broker_that_gave_up_is_something_new(path: Path, table: FakeTable) -> None:
     core = core_with(path, table)
     learn(core)
-    core.follower.save_snapshot(0.0)
+    core.follower.take_snapshot(0.0)()
     core.hear(table.unregister("a"), now=0.5)
     assert core.save_due(1.0)
 
@@ -125,10 +125,10 @@ def test_a_file_that_could_not_be_written_is_written_after_the_next_refresh(
     folder = path.parent / "folder"
     core = core_with(folder / "routes.json", table)
     learn(core)
-    core.follower.save_snapshot(0.0)
+    core.follower.take_snapshot(0.0)()
     folder.mkdir()
     learn(core, now=30.0)
     assert core.save_due(30.0)
-    core.follower.save_snapshot(30.0)
+    core.follower.take_snapshot(30.0)()
     known = snapshot.decode("sharedroutes", (folder / "routes.json").read_bytes())
     assert list(known.rows) == ["t"]

@@ -81,7 +81,7 @@ def test_an_observer_may_ask_the_client_for_anything(table: FakeTable, tmp_path:
         core.look()
         assert core.brokers.hints is not None
         core.brokers.heard({"a": frozenset({"x", "y", "z"})}, ["a", "b"], 0.0)
-        core.follower.save_snapshot(0.0)
+        core.follower.take_snapshot(0.0)()
         core.hear(lost=True)
         core.follower.found_place("0-0", 0.0)
         table.lose_everything()

@@ -1,12 +1,14 @@
-"""Tasks that have to come to their end."""
+"""Tasks that have to come to their end, and threads for which nobody waits."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from sharedroutes.registry.concurrency import Aside
 from sharedroutes.registry.concurrency_async import close_fully, end
 
 
@@ -59,3 +61,14 @@ async def test_tasks_end_although_one_swallows_a_cancellation() -> None:
     await asyncio.sleep(0)
     await end(task)
     assert task.done()
+
+
+def test_work_aside_may_wait_for_its_own_end_as_an_observer_does_that_closes_its_client() -> None:
+    aside, has_returned = Aside(), threading.Event()
+
+    def work() -> None:
+        aside.finish(10.0)
+        has_returned.set()
+
+    aside.begin(work)
+    assert has_returned.wait(10.0)
