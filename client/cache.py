@@ -23,6 +23,7 @@ _REFRESHES_WHILE_HELD: Final = 3
 
 _OF_A_LEASE: Final = (ChangeKind.UP, ChangeKind.DOWN)
 _NOBODY: Final[frozenset[str]] = frozenset()
+_NO_REPLICAS: Final[frozenset[int]] = frozenset()
 NO_ROWS: Final[Mapping[str, RowChange]] = MappingProxyType({})
 
 
@@ -72,6 +73,9 @@ class RouteCache:
         self._unsure: set[str] = set()
         """Brokers whose first answer may have been older than their end: not worth holding on to."""
 
+        self._stream_asked = 0
+        """The number of the last read of the stream, which may be under way."""
+
         self._ask_for_missing = False
         """Whether a topic that was missing may have been created unheard: the next full look asks for it."""
 
@@ -88,7 +92,7 @@ class RouteCache:
     def held_losses(self, now: float) -> tuple[HeldLoss, ...]:
         """Return what is held back, brokers first: since when, for how long at most, and why."""
         losses, config, until = self.losses, self._config, self.losses.guarded_until
-        why = "last broker" if until is None else losses.reason
+        why = "not announced" if until is None else losses.reason
 
         def left_s(next_look: float, interval_s: float) -> float:
             """Return the seconds until a look at which losses are believed."""
@@ -147,8 +151,7 @@ class RouteCache:
         vanished = (self.table.alive.keys() & brokers) - answer.alive.keys()
         lost = vanished - self._unsure
         belief = self.losses.belief(request.number, len(self.table.alive), len(lost), now)
-        kept = self._worth_a_second_look(lost, vanished, request.number) if belief == "doubt" else set()
-        changed_brokers = self._take_brokers(request, answer, brokers, belief, kept, now)
+        changed_brokers = self._take_brokers(request, answer, brokers, belief, now)
         changed = self.table.topics_of(changed_brokers)
         changed |= {
             topic
@@ -177,9 +180,9 @@ class RouteCache:
             if change.kind in OF_NO_TABLE:
                 continue
             if change.kind is ChangeKind.DOWN and name in table.groups:
-                self.losses.brokers.announced((name,))
+                self.losses.brokers.announced(name, change.broker_id)
             if change.kind is ChangeKind.UP:
-                self.losses.brokers.revoked(name)
+                self.losses.brokers.revoked(name, change.broker_id)
             if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
                 changed |= self._take_topics(change, rows)
             elif name in table.groups:
@@ -193,6 +196,18 @@ class RouteCache:
             else:
                 self._passed_over = self._number
         return changed
+
+    def reads_stream(self) -> None:
+        """Number a read of the stream that begins now."""
+        self._number += 1
+        self._stream_asked = self._number
+
+    def stream_was_read(self) -> None:
+        """Take in that the stream lost nothing before that read began: look again at what is in doubt."""
+        if self.losses.awaits_stream and self.losses.guarded_until is None:
+            self._leases_at = 0.0
+            self._dirty.update(dict.fromkeys(self.losses.topics.held, self._number))
+        self.losses.stream_was_read(self._stream_asked)
 
     def prove(self, now: float) -> None:
         """Put the next look at the leases off: those that ended until now were announced.
@@ -285,7 +300,6 @@ class RouteCache:
         answer: Lookup,
         brokers: Iterable[str],
         belief: Belief,
-        kept: Collection[str],
         now: float,
     ) -> set[str]:
         """Store the groups and the live replicas; return the brokers whose replicas changed."""
@@ -305,11 +319,11 @@ class RouteCache:
             if new == old:  # as nearly always
                 losses.settle(name)
                 continue
-            merged, complete = (new, True) if old is None else _merged_replicas(old, new)
-            if complete:
+            merged, lacking = (new, _NO_REPLICAS) if old is None else _merged_replicas(old, new)
+            if not lacking:
                 losses.settle(name)
-            elif worth_holding and (belief == "hold" or name in kept):
-                losses.hold(name, request.number, now)
+            elif worth_holding and losses.keeps(name, belief, request.number, lacking):
+                losses.hold(name, self._number, now)
                 new = merged
             else:
                 losses.believe(name)
@@ -334,15 +348,6 @@ class RouteCache:
             return broker is not None and broker.broker_addrs.get(change.broker_id) == change.address
         return change.kind is ChangeKind.TOPICS and not (change.changed or change.removed)
 
-    def _worth_a_second_look(self, lost: Collection[str], vanished: Collection[str], number: int) -> set[str]:
-        """Return lost brokers without which a topic has no route, if only this answer says they are lost."""
-        doubted = {name for name in lost if self.losses.brokers.doubts(name, number)}
-        if not doubted:
-            return doubted
-        left = self.table.alive.keys() - vanished
-        holders_of = map(self.table.brokers_of, self.table.topics_of(doubted))
-        return {name for holders in holders_of if holders.isdisjoint(left) for name in holders & doubted}
-
     def _take_topic(self, request: Request, answer: Lookup, topic: str, belief: Belief, now: float) -> bool:
         """Store the rows of a topic; whether they changed."""
         if topic not in self.table.rows and request.number <= self._passed_over:
@@ -360,13 +365,9 @@ class RouteCache:
         merged, complete = _merged([row for row in old or () if row.broker_name not in removed_of], new or ())
         if complete:
             losses.settle(topic)
-        elif belief == "hold":
-            losses.hold(topic, request.number, now)
+        elif losses.keeps(topic, belief, request.number):
+            losses.hold(topic, self._number, now)
             new = merged
-        elif belief == "doubt" and served(old) and not served(new) and losses.doubts(topic, request.number):
-            losses.hold(topic, request.number, now)
-            self._dirty[topic] = self._number
-            return False
         else:
             losses.believe(topic)
         if new is not None:
@@ -422,10 +423,9 @@ class RouteCache:
 
     def _note_removed(self, change: Change) -> None:
         """Note what the feed tells to be gone: a look that lacks it is the second word."""
-        topics = [topic for topic in change.removed if topic in self.table.rows]
-        self.losses.topics.announced(topics)
-        for topic in topics:
-            self._removed_of.setdefault(topic, set()).update(change.brokers or (change.broker_name,))
+        for topic in change.removed:
+            if topic in self.table.rows:
+                self._removed_of.setdefault(topic, set()).update(change.brokers or (change.broker_name,))
 
     def _brokers_without(self, topic: str) -> Collection[str]:
         """Return the brokers that have lost the topic, as the feed has told since the last look at it."""
@@ -467,12 +467,12 @@ def _merged(old: Iterable[QueueData], new: Rows) -> tuple[Rows, bool]:
     return (in_order(new + lacking), False) if lacking else (new, True)
 
 
-def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerData, bool]:
-    """Return the new replicas and those old ones that the answer lacks; and whether it lacked none."""
+def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerData, Collection[int]]:
+    """Return the new replicas and those old ones that the answer lacks; and the ids of the latter."""
     if new is None:
-        return old, False
+        return old, old.broker_addrs.keys()
     merged = {**old.broker_addrs, **new.broker_addrs}
-    return replace(new, broker_addrs=merged), len(merged) == len(new.broker_addrs)
+    return replace(new, broker_addrs=merged), old.broker_addrs.keys() - new.broker_addrs.keys()
 
 
 def _settle(waiting: dict[str, int], asked: Iterable[str], number: int) -> None:

@@ -120,6 +120,7 @@ class CacheFollower:
             was_foreign = self._stream.is_foreign
             self._stream.begin(position, now)
             self._known.begin()
+            self._known.cache.stream_was_read()
             if was_foreign:
                 self._known.cache.doubt(now)
             self._known.routes.stop_borrowing()
@@ -138,6 +139,8 @@ class CacheFollower:
                 known.lose(page.changes, now)
             else:
                 known.take(page.changes, now)
+                if page.complete:
+                    known.cache.stream_was_read()
                 if page.corrupt:
                     freshness.missed_changes()
                     known.doubt(now)
@@ -186,6 +189,7 @@ class CacheFollower:
             self._known.freshness.missed_changes()
             if self._stream.found_foreign(now):
                 self._known.doubt(now)
+            self._known.cache.stream_was_read()
             self._known.freshness.answered(now)
 
     def _pause_s(self) -> float:
@@ -227,13 +231,19 @@ class CacheFollower:
         position = self._stream.id
         if position is None or now < self._stream.tail_at:
             return None
+        self._begin_read()
         plan = changes_since(self._keys, position, MOST_AT_ONCE)
         return Step(Do.READ_TAIL, position=position, plan=plan, take=self.found_page)
 
     def _place(self, now: float) -> Step | None:
         if self._stream.id is not None or now < self._stream.tail_at:
             return None
+        self._begin_read()
         return Step(Do.READ_PLACE, plan=last_change_id(self._keys), take=self.found_place)
+
+    def _begin_read(self) -> None:
+        with self._known.lock:
+            self._known.cache.reads_stream()
 
     def _table(self, now: float) -> Step | None:
         with self._known.lock:

@@ -5,7 +5,7 @@ Every `now` is in seconds of the monotonic clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal, TypeAlias
 
 from .observers import Tell
@@ -17,7 +17,7 @@ MASS_LOSS_SHARE: Final = 0.5
 die, a larger part looks like a fault of the store."""
 
 Belief: TypeAlias = Literal["hold", "doubt", "believe"]
-"""hold: keep all that an answer lacks; doubt: keep the last of a topic once; believe: keep nothing."""
+"""hold: keep all that an answer lacks; doubt: keep what the stream has not told of; believe: keep nothing."""
 
 Ending: TypeAlias = Literal["returned", "confirmed", "time", "accepted"]
 """How nothing is held back any more; see LossReleased."""
@@ -33,30 +33,51 @@ class HeldNames:
         self.any_believed = False
         """Whether something that was held is lost."""
 
-        self._announced: set[str] = set()
+        self._announced: dict[str, set[int]] = {}
         self._doubted: dict[str, int] = {}
+        """By name: the newest number when an answer lacked it first."""
 
-    def announced(self, names: Iterable[str]) -> None:
-        """Note that the feed told of an end: a look that agrees is the second word, and believed."""
-        self._announced.update(names)
+        self._stream_read = 0
+        """The number of the last read of the stream that found the client's place."""
 
-    def revoked(self, name: str) -> None:
+    def announced(self, name: str, broker_id: int) -> None:
+        """Note that the feed told of the end of a replica: a look that agrees is the second word."""
+        self._announced.setdefault(name, set()).add(broker_id)
+
+    def revoked(self, name: str, broker_id: int) -> None:
         """Note that the feed told of a new beginning after the end."""
-        self._announced.discard(name)
+        self._announced.get(name, set()).discard(broker_id)
 
-    def doubts(self, name: str, number: int) -> bool:
-        """Whether a loss that the answer to this request tells of needs the word of a later one."""
-        return name not in self._announced and self._doubted.get(name, number) >= number
+    @property
+    def awaits_stream(self) -> bool:
+        """Whether the stream is to be read, as it has not been since an answer lacked something."""
+        return any(since >= self._stream_read for since in self._doubted.values())
+
+    def stream_was_read(self, number: int) -> None:
+        """Note that the stream goes on from the client's place: what it does not tell of may have ended."""
+        self._stream_read = number
+
+    def keeps(self, name: str, belief: Belief, number: int, replicas: Collection[int] = ()) -> bool:
+        """Whether to serve what the answer to this request lacks: all that is meant, or these replicas."""
+        if belief != "doubt":
+            return belief == "hold"
+        since = self._doubted.get(name)
+        is_second = since is not None and since < self._stream_read < number
+        is_announced = replicas and self._announced.get(name, set()).issuperset(replicas)
+        return not (is_second or is_announced)
 
     def hold(self, name: str, number: int, now: float) -> None:
-        """Keep what the answer to this request lacked; the next look is a second one."""
+        """Keep what an answer lacked; a request after the next read of the stream is a second look.
+
+        `number`: the newest when the answer came.
+        """
         self.held.setdefault(name, now)
         self._doubted.setdefault(name, number)
 
     def settle(self, name: str) -> None:
         """Forget what was said of a loss: nothing is lacking, or nobody uses it."""
         self.held.pop(name, None)
-        self._announced.discard(name)
+        self._announced.pop(name, None)
         self._doubted.pop(name, None)
 
     def believe(self, name: str) -> None:
@@ -70,8 +91,9 @@ class Losses:
 
     A store that was restarted empty, rolled back or cut off looks like a fleet that died at once. So a guard
     holds losses back for `hold_s` after an answer that loses more than a share of the live brokers, or after
-    the store lost changes; then it judges anew, or as soon as nothing is missing. A loss that leaves a topic
-    without a route, and that the feed has not told of, is doubted: a second look has to agree.
+    the store lost changes; then it judges anew, or as soon as nothing is missing. A loss that the stream has
+    not told of is doubted, since a look may reach a store that lost data before the stream is read there: it
+    has to be read, and then a second look has to agree.
     """
 
     def __init__(self, hold_s: float) -> None:
@@ -100,6 +122,16 @@ class Losses:
     def is_held(self, topic: str, broker_names: Iterable[str]) -> bool:
         """Whether the last answer lacked a part of the route of a topic, which leads to these brokers."""
         return topic in self.topics.held or not self.brokers.held.keys().isdisjoint(broker_names)
+
+    @property
+    def awaits_stream(self) -> bool:
+        """Whether the stream is to be read before anything is believed."""
+        return self.brokers.awaits_stream or self.topics.awaits_stream
+
+    def stream_was_read(self, number: int) -> None:
+        """Note that a read of the stream with this number has found the client's place."""
+        self.brokers.stream_was_read(number)
+        self.topics.stream_was_read(number)
 
     def changes_lost(self, now: float) -> None:
         """Hold losses back for the whole time from now on, unless something is held back already."""

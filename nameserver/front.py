@@ -39,6 +39,9 @@ _REREAD_S: Final = (0.5, 2.0)
 _SETTLED_S: Final = 2.0
 """Longer nobody waits for the feed: an answer that is late is worse than one that is old for a moment."""
 
+_RECONNECT_S: Final = _SETTLED_S / 2
+"""Of all clients of a store fronts are few, and while one cannot follow, brokers wait for its answers."""
+
 _MOMENT_S: Final = 0.001
 
 _LISTS: Final = frozenset(
@@ -87,7 +90,8 @@ class Front:
         self._rng = rng
         self._current = Current(settings.front)
         self._allows = AllowList(settings.process.allow).allows
-        self._client = AsyncRouteClient(store, ClientConfig(registry=store.config, sweep=True))
+        config = ClientConfig(registry=store.config, reconnect_s=_RECONNECT_S, sweep=True)
+        self._client = AsyncRouteClient(store, config)
         self._routes = RouteAnswers(self._client, store, self._current)
         self._listings = Listings(store, self._current)
         self._operators = Operators(store, settings.process, self._current)

@@ -74,7 +74,7 @@ _FEED_LOSSES: Final = Metric(
 _SERVER_CHANGES: Final = Metric(
     "server.changes", "Times another server was chosen to read at, by its role.", ("role",), "{change}"
 )
-_LOSSES_HELD: Final = Metric("losses.held", "Answers that were held back as a mass loss.", unit="{loss}")
+_LOSSES_HELD: Final = Metric("losses.held", "Times that a loss was held back.", unit="{loss}")
 _LOSSES_RELEASED: Final = Metric(
     "losses.released", "Ends of holding losses back: returned, confirmed, time, accepted.", ("how",), "{loss}"
 )

@@ -25,9 +25,9 @@ class HeldLoss:
     left_s: float
     """For so many seconds it is served at most, from now on, while the store answers, and loses no more."""
 
-    why: LossReason | Literal["last broker"]
+    why: LossReason | Literal["not announced"]
     """mass loss: too many brokers are gone at once; changes lost: the store forgot changes, and maybe more;
-    last broker: a topic has no other, and a second answer has to agree."""
+    not announced: the stream has not told of it; it has to be read, and a second answer to agree."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,14 +54,21 @@ class Rig:
         return self.cache.offer(request, self.table.answer(request), now)
 
     def look(self, now: float = 0.0) -> set[str]:
-        """Answer all that the cache asks for now; return the topics that changed."""
+        """Read the stream, and answer all that the cache asks for then; return the topics that changed."""
+        self.read_stream()
         changed: set[str] = set()
         while (request := self.cache.due(now)) is not None:
             changed |= self.answer(request, now)
         return changed
 
+    def read_stream(self) -> None:
+        """Find nothing lost in the stream."""
+        self.cache.reads_stream()
+        self.cache.stream_was_read()
+
     def full_look(self, now: float) -> None:
-        """Answer one request for everything."""
+        """Read the stream, and answer one request for everything then."""
+        self.read_stream()
         self.cache.refresh_at = now
         request = self.due(now)
         assert request.full

@@ -82,7 +82,10 @@ class Core(ClientCore):
         self.answer(self.question(topics, now).request, now, 0.25)
 
     def look(self, now: float = 0.0) -> None:
-        """Answer all that is due."""
+        """Read the stream if it is to be read at once, and answer all that is due then."""
+        if self.tail_due(now):
+            position = self.known.stream.id or PLACE
+            self.follower.found_page(ChangePage((), position, lost=False, complete=True), now)
         while (request := self.known.cache.due(now)) is not None:
             self.answer(request, now)
 

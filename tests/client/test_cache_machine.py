@@ -63,7 +63,9 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.kept_until = 0.0
         self.accepted = NEVER  # the newest request when an operator said to believe the next answers
         self.announced: set[str] = set()  # brokers and topics of whose end the feed told the cache
-        self.doubted: dict[str, int] = {}  # topics that are held, since the answer to this request
+        self.doubted: dict[str, int] = {}  # topics that are held, since the newest request then
+        self.reading: int | None = None  # the number of a read of the stream that is under way
+        self.stream_read = 0  # that of the last one that was answered
         self.delivered = 0  # the newest request that was answered
         self.untold = False  # whether rows vanished without a word: only a full look finds that out
 
@@ -139,7 +141,26 @@ class CacheUnderFaults(RuleBasedStateMachine):
         self.cache.begin()
         self.in_place = True
 
-    @precondition(lambda self: self.follower is None and self.in_place)
+    @precondition(lambda self: self.is_idle())
+    @rule()
+    def the_follower_reads_the_stream(self) -> None:
+        self.cache.reads_stream()
+        self.reading = self.cache._number
+
+    @precondition(lambda self: self.reading is not None)
+    @rule(failed=st.booleans())
+    def the_stream_was_read(self, failed: bool) -> None:  # noqa: FBT001 - by name
+        if self.reading is not None and not failed:
+            self.stream_read = self.reading
+            for told in self.feed:
+                self.hear(told.change)
+            self.cache.take([told.change for told in self.feed])
+            self.note_who_gave_up(*self.feed)
+            self.feed.clear()
+            self.cache.stream_was_read()
+        self.reading = None
+
+    @precondition(lambda self: self.is_idle())
     @rule()
     def the_follower_asks_what_is_due(self) -> None:
         request = self.cache.due(self.now)
@@ -152,7 +173,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.deliver(self.follower)
         self.follower = None
 
-    @precondition(lambda self: self.follower is None and self.in_place)
+    @precondition(lambda self: self.is_idle())
     @rule(count=st.integers(1, 5), rows=st.booleans())
     def the_follower_hears(self, count: int, rows: bool) -> None:  # noqa: FBT001 - by name
         """Hear changes by doorbells, of which those that are short bring rows, or read them in the stream."""
@@ -162,13 +183,13 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.cache.take([told.change], self.table.told.get(told.change.epoch, {}) if rows else {})
             self.note_who_gave_up(told)
 
-    @precondition(lambda self: self.follower is None and self.in_place)
+    @precondition(lambda self: self.is_idle())
     @rule(left=st.integers(0, 5))
     def the_feed_is_trimmed(self, left: int) -> None:
         """Lose the place in the feed, which still tells the last changes."""
         self.lose_the_feed(*list(self.feed)[max(0, len(self.feed) - left) :])
 
-    @precondition(lambda self: self.follower is None and self.in_place)
+    @precondition(lambda self: self.is_idle())
     @rule()
     def the_store_loses_everything(self) -> None:
         self.table.lose_everything()
@@ -223,14 +244,19 @@ class CacheUnderFaults(RuleBasedStateMachine):
         if asked.request.number > self.accepted:
             return
         for topic in before - self.routed():
-            # Without a word of the feed, only a later look than the one that was doubted is believed.
-            assert topic in self.announced or self.doubted.get(topic, NEVER) < asked.request.number, topic
+            # Without a word of the feed, only a look after it was read, since the doubt, is believed.
+            doubted = self.doubted.get(topic, NEVER)
+            assert topic in self.announced or doubted < self.stream_read < asked.request.number, topic
 
     @invariant()
     def what_is_held_back_is_served(self) -> None:
         assert self.cache.losses.held <= self.cache.table.rows.keys() | self.cache.table.alive.keys()
 
     # --- helpers -------------------------------------------------------------------------------------------
+
+    def is_idle(self) -> bool:
+        """Whether the follower waits for nothing."""
+        return self.in_place and self.follower is None and self.reading is None
 
     def is_sure_of(self, topic: str) -> bool:
         """Whether more than a first answer told of a broker of the topic: that can be older than its end."""
@@ -255,7 +281,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
     def note_what_was_decided(self, request: Request) -> None:
         """Forget the announcements that an answer has just settled; remember since when topics are held."""
         held = {topic for topic in TOPICS if self.cache.losses.is_held(topic, self.holders(topic))}
-        self.doubted = {topic: self.doubted.get(topic, request.number) for topic in held}
+        self.doubted = {topic: self.doubted.get(topic, self.cache._number) for topic in held}
         if request.number > self.delivered:
             self.delivered = request.number
             if request.full:
@@ -304,9 +330,13 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.the_follower_is_answered(lost=False)
         if not self.in_place:
             self.the_follower_finds_its_place()
+        self.the_stream_was_read(failed=True)
         self.the_follower_hears(len(self.feed), rows=True)
-        while self.follower is None and (request := self.cache.due(self.now)) is not None:
-            self.deliver(Asked(request))
+        while self.cache.losses.awaits_stream or self.cache.due(self.now) is not None:
+            self.the_follower_reads_the_stream()
+            self.the_stream_was_read(failed=False)
+            if (request := self.cache.due(self.now)) is not None:
+                self.deliver(Asked(request))
 
     def check_that_cache_and_table_agree(self) -> None:
         for topic in self.cache.table.rows:

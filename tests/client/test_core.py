@@ -66,7 +66,7 @@ def test_a_view_is_dropped_when_an_answer_changes_its_route(core: Core) -> None:
     for name in ("a", "b"):
         core.table.register(name, "t")
     view(core)
-    core.table.expire("a")
+    core.hear(core.table.expire("a"))
     core.look(1.0)
     assert core.views == {}
     assert pick(core, 1.0) == {"b"}
@@ -212,7 +212,8 @@ def test_a_change_that_cannot_be_read_is_no_reason_to_hold_back_a_single_loss(co
     core.look()
     core.table.expire("a")
     core.follower.found_page(unreadable(), 0.0)
-    core.look(core.config.jitter_s)
+    for _ in range(2):
+        core.look(core.config.jitter_s)
     assert core.health(core.config.jitter_s).held == ()
     assert pick(core, core.config.jitter_s) == {"b", "c"}
 

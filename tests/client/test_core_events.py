@@ -93,7 +93,7 @@ def test_a_look_at_leases_that_finds_nothing_new_is_not_told(known: Core) -> Non
 
 
 def test_a_route_that_an_answer_changes_is_told_once(known: Core) -> None:
-    known.table.expire("b")
+    known.hear(known.table.expire("b"))
     known.look(TAIL_S)
     known.look(2 * TAIL_S)
     assert known.heard.take() == [RoutesChanged(("u",))]

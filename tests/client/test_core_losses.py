@@ -89,6 +89,29 @@ def test_who_withdrew_is_not_held_back_also_if_changes_before_that_were_lost(kno
     assert {data.broker_name for data in route.broker_datas} == {"c", "d"}
 
 
+@pytest.mark.parametrize("noticed", [True, False])
+def test_what_a_caller_finds_lacking_is_held_back_until_the_stream_says_whether_changes_were_lost(
+    known: Core, *, noticed: bool
+) -> None:
+    before = known.route("u")
+    if noticed:
+        known.pause_s(2.0)
+    known.table.expire("b")  # the store came back as it was before broker b
+    del known.table.rows["u"]["c"]
+    known.ask("other", now=2.0)
+    known.answer(known.known.cache.request(("u",)), 2.0)
+    assert known.tail_due(4.0), "nothing else is read before the stream"
+    known.hear(lost=True, now=4.0)
+    known.follower.found_place("0-0", 4.0)
+    for now in (5.0, 6.0, HOLD_S):
+        known.look(now)
+    after = known.route("u")
+    assert before is not None
+    assert after is not None
+    assert (after.queue_datas, after.broker_datas) == (before.queue_datas, before.broker_datas)
+    assert known.health(HOLD_S).held == ("b", "u")
+
+
 def test_a_row_that_is_held_back_changes_nothing_when_it_goes_and_when_it_comes_back(known: Core) -> None:
     known.hear(lost=True)
     known.follower.found_place("0-0", 0.0)
@@ -207,11 +230,11 @@ def test_the_only_broker_in_use_is_held_back_as_a_mass_loss(table: FakeTable) ->
     assert core.route("t") is None
 
 
-def test_the_last_broker_of_a_topic_is_held_back_until_the_next_look(known: Core) -> None:
+def test_a_broker_whose_end_nobody_announced_is_held_back_until_the_next_look(known: Core) -> None:
     known.table.expire("a")  # nobody announces it
     known.look(TAIL_S)
     (loss,) = known.health(TAIL_S).held_losses
-    assert (loss.name, loss.why, loss.left_s <= TAIL_S) == ("a", "last broker", True)
+    assert (loss.name, loss.why, loss.left_s <= TAIL_S) == ("a", "not announced", True)
     let_go = when_let_go(known, TAIL_S)
     assert let_go["a"] <= TAIL_S + loss.left_s + TAIL_S / 4
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sharedroutes.client import ClientConfig, FaultConfig, NoRoute
+from sharedroutes.client.cache import Request
 from sharedroutes.client.core import ClientCore
 from sharedroutes.client.faults.broker import Result
 from sharedroutes.registry import Change, ChangePage
@@ -71,6 +72,20 @@ class ClientUnderFaults(RuleBasedStateMachine):
         told = tuple(change for name in sorted(back) for change in self.table.register(name, *TOPICS))
         self.core.follower.found_page(ChangePage(told, PLACE, lost=True, complete=True), self.now)
         self.core.follower.found_place(PLACE, self.now)
+
+    @rule(gone=st.sets(brokers), asked=st.booleans())
+    def the_store_is_rolled_back(self, gone: set[str], asked: bool) -> None:  # noqa: FBT001 - by name
+        self.learn()
+        live = {name for name in BROKERS if (name, 0) in self.table.leases}
+        before = {topic: {*self.table.rows.get(topic, ())} & live & self.writable(topic) for topic in TOPICS}
+        for name in gone:
+            self.table.expire(name)
+        if asked:
+            self.look(self.core.known.cache.request(("other",)))
+        self.core.follower.found_page(ChangePage((), PLACE, lost=True, complete=True), self.now)
+        self.core.follower.found_place(PLACE, self.now)
+        self.learn()
+        assert all(self.writable(topic) >= before[topic] for topic in TOPICS)
 
     @rule()
     def the_store_answers(self) -> None:
@@ -135,12 +150,17 @@ class ClientUnderFaults(RuleBasedStateMachine):
             )
 
     def learn(self) -> None:
-        """Let the store answer all that is to be asked."""
-        asked = self.core.question(TOPICS, self.now).request
-        for request in (asked, self.core.known.cache.due(self.now)):
-            if request is not None:
-                self.core.known.offer(request, self.table.answer(request), self.now)
+        """Let the store answer all that is to be asked, first a caller, and then the follower."""
+        self.look(self.core.question(TOPICS, self.now).request)
+        if self.core.known.stream.must_read:
+            self.core.known.cache.reads_stream()
+            self.tell([], told=True)
+        self.look(self.core.known.cache.due(self.now))
         self.core.follower.caught_up()
+
+    def look(self, request: Request | None) -> None:
+        if request is not None:
+            self.core.known.offer(request, self.table.answer(request), self.now)
 
     def writable(self, topic: str) -> set[str]:
         """Return the brokers of the known route that have a master."""

@@ -27,35 +27,60 @@ def losses() -> Losses:
 def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_later_one(
     kept: HeldNames,
 ) -> None:
-    assert kept.doubts("a", 7)
+    assert kept.keeps("a", "doubt", 7)
     kept.hold("a", 7, 0.0)
-    assert kept.doubts("a", 7)
-    assert not kept.doubts("a", 8)
-    assert kept.doubts("b", 8)
+    assert kept.keeps("a", "doubt", 8), "the stream was not read"
+    kept.stream_was_read(8)
+    assert not kept.keeps("a", "doubt", 9)
+    assert kept.keeps("b", "doubt", 9)
+
+
+def test_a_read_of_the_stream_that_began_before_an_answer_says_nothing_of_what_it_lacked(
+    kept: HeldNames,
+) -> None:
+    kept.hold("a", 7, 0.0)
+    kept.stream_was_read(7)
+    assert kept.keeps("a", "doubt", 8)
+    awaits = [kept.awaits_stream]
+    kept.stream_was_read(9)
+    awaits += [kept.awaits_stream]
+    assert awaits == [True, False]
+    assert kept.keeps("a", "doubt", 8), "the request was made before the read"
+    assert not kept.keeps("a", "doubt", 10)
+
+
+def test_the_end_of_one_replica_that_was_announced_is_not_that_of_another(kept: HeldNames) -> None:
+    kept.announced("a", 1)
+    assert not kept.keeps("a", "doubt", 7, {1})
+    assert kept.keeps("a", "doubt", 7, {0, 1})
+    kept.revoked("a", 1)
+    assert kept.keeps("a", "doubt", 7, {1})
 
 
 def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: HeldNames) -> None:
     kept.hold("a", 7, 0.0)
-    kept.hold("a", 8, 0.0)
-    assert not kept.doubts("a", 8)
+    kept.stream_was_read(8)
+    kept.hold("a", 9, 0.0)
+    assert not kept.keeps("a", "doubt", 9)
 
 
 def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: HeldNames) -> None:
     kept.hold("a", 7, 0.0)
-    kept.announced(["b"])
+    kept.stream_was_read(8)
+    kept.announced("b", 0)
     for name in ("a", "b", "never mentioned"):
         kept.settle(name)
-        assert kept.doubts(name, 8)
+        assert kept.keeps(name, "doubt", 9, {0})
 
 
 def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: HeldNames) -> None:
-    kept.announced(["a"])
+    kept.announced("a", 0)
     kept.hold("a", 7, 0.0)
     kept.hold("b", 7, 0.0)
     kept.settle("a")
     kept.settle("never mentioned")
     assert {*kept.held} == {"b"}
-    assert kept.doubts("a", 8)
+    assert kept.keeps("a", "doubt", 8, {0})
 
 
 # --- how an end is called -----------------------------------------------------------------------------------

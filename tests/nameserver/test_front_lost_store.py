@@ -8,7 +8,7 @@ import logging
 import pytest
 import redis
 
-from sharedroutes.nameserver.front import Front
+from sharedroutes.nameserver.front import _SETTLED_S, Front
 from sharedroutes.registry import AsyncRouteStore, EmbeddedServer, StoreUnavailable
 from sharedroutes.registry.keys import Keys
 from sharedroutes.remoting import RequestCode
@@ -257,3 +257,8 @@ async def test_a_topic_that_cannot_be_listed_makes_no_registration_write_again(
             token = admin.hget(KEYS.broker("broker-a"), "token")
             await broker.register(front)
             assert admin.hget(KEYS.broker("broker-a"), "token") == token
+
+
+async def test_a_front_follows_again_before_it_no_longer_waits_for_that(own_server: EmbeddedServer) -> None:
+    async with running(own_server.url) as front:
+        assert front._client.config.reconnect_s < _SETTLED_S

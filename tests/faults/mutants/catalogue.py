@@ -186,7 +186,7 @@ _ALL: Final = (
             ),
             Edit(
                 "client/health.py",
-                "return name not in self._announced and self._doubted.get(name, number) >= number",
+                "return not (is_second or is_announced)",
                 "return False",
             ),
         ),

@@ -338,8 +338,8 @@ OPERATED: Final = (
         (
             Edit(
                 "client/cache.py",
-                "return replace(new, broker_addrs=merged), len(merged) == len(new.broker_addrs)",
-                "return replace(new, broker_addrs=merged), True",
+                "merged), old.broker_addrs.keys() - new.broker_addrs.keys()",
+                "merged), _NO_REPLICAS",
             ),
         ),
     ),
