@@ -35,6 +35,9 @@ _MIN_TAIL_S: Final = 0.01
 _UNREADABLE_PAUSE_S: Final = 1.0
 """So long after a Reset for what cannot be read, the next may come: each costs the store the whole table."""
 
+_LOOK_AGAIN_S: Final = 30.0
+"""How often the table is read while keys of it are corrupt: nothing else tells that they are well again."""
+
 
 class ResetReason(StrEnum):
     """Why a follower begins anew."""
@@ -46,7 +49,8 @@ class ResetReason(StrEnum):
     """The entry at its position is gone (trimmed, flushed, rolled back): changes may have been missed."""
 
     UNREADABLE = "unreadable"
-    """A change could not be read (it is none, or of a newer release): what it changed is in the table."""
+    """A change could not be read (it is none, or of a newer release), or keys of the table, which are well
+    again: what was not told is in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,12 @@ class FollowCore:
 
         self._reason = ResetReason.START
         self._anew_at = 0.0
+        self._corrupt = frozenset[str]()
+        """The keys that the last Reset lacks."""
+
+        self._look_at = 0.0
+        """When to look whether they are well again."""
+
         self._full = False
         self._failures = 0
         self._resume_at = 0.0
@@ -172,8 +182,11 @@ class FollowCore:
         return self._begin(now) if position is None else self._go_on(position, now)
 
     def _go_on(self, position: str, now: float) -> Step:
+        if self._corrupt and now >= self._look_at:
+            return Step(Do.READ_TABLE, plan=whole_table(self._keys), take=self.looked_again, hears=True)
         if now < self._stream.tail_at:
-            return Step(Do.HEAR, wait_s=self._stream.tail_at - now)
+            due_at = min(self._stream.tail_at, self._look_at) if self._corrupt else self._stream.tail_at
+            return Step(Do.HEAR, wait_s=due_at - now)
         plan = changes_since(self._keys, position, MOST_AT_ONCE)
         return Step(Do.READ_TAIL, position=position, plan=plan, take=self.found_page, hears=True)
 
@@ -210,7 +223,15 @@ class FollowCore:
         """Take in the table, read after the place was."""
         for error in table.corrupt:
             _log.error("a key of the registry is corrupt, the rest is told: %s", error)
+        self._corrupt = _corrupt_in(table)
+        self._look_at = now + _LOOK_AGAIN_S
         self._reset(table, now)
+
+    def looked_again(self, table: Lookup, now: float, _took_s: float = 0.0) -> None:
+        """Begin anew if keys are well again that the last Reset lacks: what they hold was not told."""
+        self._look_at = now + _LOOK_AGAIN_S
+        if not self._corrupt <= _corrupt_in(table):
+            self._lose(self._stream.id, ResetReason.UNREADABLE)
 
     def found_page(self, page: ChangePage, now: float, _took_s: float = 0.0) -> None:
         """Take in a page of the change stream."""
@@ -284,3 +305,7 @@ class FollowCore:
         if self._error is not None:
             self._error = None
             _log.info("the store answers again: changes are followed")
+
+
+def _corrupt_in(table: Lookup) -> frozenset[str]:
+    return frozenset(error.key for error in table.corrupt)

@@ -241,3 +241,50 @@ def test_a_doorbell_that_was_cut_is_tried_again_soon_and_the_stream_is_read_mean
     assert core.bell.due_at <= 0.05
     core.heard(b"", 0.0)
     assert not core.health(0.0).polling
+
+
+# --- keys of the table that are corrupt ---------------------------------------------------------------------
+
+FOREIGN = CorruptData(KEYS.topic("t1"), "is a list")
+PARTLY = Lookup(rows={"t0": ()}, corrupt=(FOREIGN,))
+
+
+def without_a_key() -> FollowCore:
+    """Return a follower whose table lacked what a corrupt key holds, at the time 0."""
+    core = new_core()
+    core.found_place(HERE, 0.0)
+    core.found_table(PARTLY, 0.0)
+    core.found_page(page(), 0.0)
+    core.take()
+    return core
+
+
+def test_a_key_that_was_corrupt_when_following_began_is_told_once_it_is_well() -> None:
+    core = without_a_key()
+    core.found_page(page(), 29.5)
+    assert core.next_step(29.75) == Step(Do.HEAR, wait_s=0.25)
+    assert core.next_step(30.0) == Step(Do.READ_TABLE)
+    core.looked_again(FILLED, 30.0)
+    assert core.take() is None, "changes that came meanwhile would be told before what the table has of them"
+    assert core.next_step(30.0) == Step(Do.READ_PLACE)
+    core.found_place(NEXT, 30.0)
+    core.found_table(FILLED, 30.0)
+    assert core.take() == Reset(NEXT, FILLED, ResetReason.UNREADABLE)
+    core.found_page(page(position=NEXT), 60.0)
+    assert core.next_step(60.0).do is Do.HEAR
+
+
+def test_while_a_key_is_corrupt_nothing_is_told_anew() -> None:
+    core = without_a_key()
+    for now in (30.0, 60.0):
+        assert core.next_step(now) == Step(Do.READ_TABLE)
+        core.looked_again(Lookup(corrupt=(FOREIGN, CorruptData("another", "is a set"))), now)
+        core.found_page(page(), now)
+        assert core.next_step(now).do is Do.HEAR
+    assert core.take() is None
+
+
+def test_a_table_without_corrupt_keys_is_not_read_again() -> None:
+    core = in_place()
+    core.found_page(page(), 1_000.0)
+    assert core.next_step(1_000.0).do is Do.HEAR
