@@ -54,6 +54,7 @@ _ALSO: Final = 3
 
 _SAY_S: Final = 1.0
 _LOOK_S: Final = 0.05
+_NOBODY_HAS_IT: Final = "nobody-has-it"
 
 
 def replicas_of(route: TopicRoute | None) -> tuple[Replica, ...] | None:
@@ -242,6 +243,24 @@ class AsyncConnections:
             raise
 
 
+async def _say(client: AsyncRouteClient, book: Book) -> None:
+    """Write down what the client says, and ask for what it does not know."""
+    while True:
+        for topic in TOPICS if book.is_to_say() else ():
+            with suppress(RegistryError):
+                book.says(topic, (await client.get([topic])).get(topic))
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _ask(client: AsyncRouteClient) -> None:
+    """Ask a store that is away: perhaps there is an answer before the client has read what the store lost."""
+    while True:
+        if client.health().source == "memory":
+            with suppress(RegistryError):
+                await client.get([_NOBODY_HAS_IT])
+        await asyncio.sleep(_LOOK_S)
+
+
 async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: str) -> None:
     """Send from one task, and write down from others what the client says, until SIGTERM."""
     over = asyncio.Event()
@@ -250,15 +269,8 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
     async with AsyncRouteClient.from_url(url, config) as client:
         book = Book(client, history, name)
 
-        async def say() -> None:
-            while True:
-                for topic in TOPICS if book.is_to_say() else ():
-                    with suppress(RegistryError):
-                        book.says(topic, (await client.get([topic])).get(topic))
-                await asyncio.sleep(_LOOK_S)
-
         await client.on_change(lambda change: book.says(change.topic, change.route))
-        saying = asyncio.create_task(say())
+        besides = [asyncio.create_task(does) for does in (_say(client, book), _ask(client))]
         while not over.is_set():
             message, topic = book.next_message()
             try:
@@ -270,7 +282,8 @@ async def send_in_tasks(url: str, config: ClientConfig, history: Writer, name: s
                 book.lost(message, topic, error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), _MESSAGE_S)
-        saying.cancel()
+        for task in besides:
+            task.cancel()
 
 
 def main(kind: str, name: str, url: str, folder: str, where: str) -> None:

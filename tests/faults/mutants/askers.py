@@ -73,4 +73,22 @@ ASKERS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "first-look-believed",
+        "A client believes what a look lacks before it has read whether the store has lost changes.",
+        ("ask-after-loss",) * 2,
+        (Edit("client/health.py", "return not (is_second or is_announced)", "return False"),),
+    ),
+    Mutant(
+        "well-again-untold",
+        "A follower that began anew while a key was corrupt does not look at it again.",
+        ("corrupt-and-trim",),
+        (
+            Edit(
+                "registry/change_stream/core.py",
+                "        self._corrupt = _corrupt_in(table)\n",
+                "        self._corrupt = frozenset()\n",
+            ),
+        ),
+    ),
 )

@@ -117,12 +117,22 @@ def corrupt_deadlines(site: Site) -> Iterator[Effect]:
 @fault("keys", "files")  # who writes its table meanwhile, and puts the row back, is contradicted
 def corrupt_route(site: Site) -> Iterator[Effect]:
     """A topic of the route index is overwritten with garbage, or a list stands there; then it is put back."""
+    return _corrupt_route(site)
+
+
+@fault("keys", "files", "follower", "store")
+def corrupt_and_trim(site: Site) -> Iterator[Effect]:
+    """The same, and the stream is trimmed to nothing: a follower begins anew, and looks again later."""
+    return _corrupt_route(site, ("XTRIM", KEYS.changes, "MAXLEN", 0))
+
+
+def _corrupt_route(site: Site, *besides: tuple[str | bytes | int, ...]) -> Iterator[Effect]:
     topic = site.rng.choice(TOPICS)
     key = KEYS.topic(topic)
     spoil: tuple[str | bytes, ...] = site.rng.choice(
         [("SET", key, b"\xff garbage"), ("LPUSH", key, "foreign")]
     )
-    before = site.auditor.at_primary(("GET", key), ("DEL", key), spoil)
+    before = site.auditor.at_primary(("GET", key), ("DEL", key), spoil, *besides)
     try:
         yield Effect(topic, site.lasts(UNTIL_READ_S), WHOLE_STORE, loses=True)
     finally:

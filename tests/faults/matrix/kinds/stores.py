@@ -20,6 +20,7 @@ from tests.faults.matrix.kinds.kind import (
     WHOLE_STORE,
     Effect,
     Site,
+    connections_of,
     fault,
 )
 from tests.faults.matrix.kinds.seconds import a_slave
@@ -162,19 +163,40 @@ def begin_after_loss(site: Site) -> Iterator[Effect]:
         client.kill()
     agent.pause()
     try:
-        before = {name: site.auditor.lease(name) for name in fleet.brokers if name != "broker-a"}
-        effect = _ordered(site, "FLUSHALL", loses=True)
-
-        def are_back() -> bool:
-            return all(site.auditor.lease(name) not in (None, lease) for name, lease in before.items())
-
-        site.wait_at_most(2 * LEASE_S, are_back, "the others are back")
+        effect = _emptied_but_for_others(site)
         site.start(*clients)
         disturbs = (*effect.disturbs, *fleet.clients, agent.name)
         yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), disturbs=disturbs, began_us=began_us)
     finally:
         agent.resume()
         site.start(*clients)
+
+
+@fault("processes", "network", "store")
+def ask_after_loss(site: Site) -> Iterator[Effect]:
+    """The store is emptied while a client does not reach it; its callers are answered before it follows."""
+    fleet, began_us = site.fleet, now_us()
+    client, agent = fleet.clients["client-asyncio"], fleet.agents["agent-a"]
+    agent.pause()
+    try:
+        with site.store.network(FaultyProxy.refusing, connections_of(client)):
+            effect = _emptied_but_for_others(site)
+        disturbs = (*effect.disturbs, client.name, agent.name)
+        yield replace(effect, lasts_s=site.lasts(_UNTIL_LOOKED_S), disturbs=disturbs, began_us=began_us)
+    finally:
+        agent.resume()
+
+
+def _emptied_but_for_others(site: Site) -> Effect:
+    """Empty the store, and wait until all brokers but broker-a are back, whose agent stands still."""
+    before = {name: site.auditor.lease(name) for name in site.fleet.brokers if name != "broker-a"}
+    effect = _ordered(site, "FLUSHALL", loses=True)
+
+    def are_back() -> bool:
+        return all(site.auditor.lease(name) not in (None, lease) for name, lease in before.items())
+
+    site.wait_at_most(2 * LEASE_S, are_back, "the others are back")
+    return effect
 
 
 @fault("store")
