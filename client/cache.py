@@ -202,9 +202,9 @@ class RouteCache:
         self._number += 1
         self._stream_asked = self._number
 
-    def stream_was_read(self) -> None:
+    def stream_was_read(self, now: float) -> None:
         """Take in that the stream lost nothing before that read began: look again at what is in doubt."""
-        if self.losses.awaits_stream and self.losses.guarded_until is None:
+        if self.losses.awaits_stream and not self.losses.is_guarded(now):
             self._leases_at = 0.0
             self._dirty.update(dict.fromkeys(self.losses.topics.held, self._number))
         self.losses.stream_was_read(self._stream_asked)

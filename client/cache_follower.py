@@ -120,7 +120,7 @@ class CacheFollower:
             was_foreign = self._stream.is_foreign
             self._stream.begin(position, now)
             self._known.begin()
-            self._known.cache.stream_was_read()
+            self._known.cache.stream_was_read(now)
             if was_foreign:
                 self._known.cache.doubt(now)
             self._known.routes.stop_borrowing()
@@ -140,7 +140,7 @@ class CacheFollower:
             else:
                 known.take(page.changes, now)
                 if page.complete:
-                    known.cache.stream_was_read()
+                    known.cache.stream_was_read(now)
                 if page.corrupt:
                     freshness.missed_changes()
                     known.doubt(now)
@@ -189,7 +189,7 @@ class CacheFollower:
             self._known.freshness.missed_changes()
             if self._stream.found_foreign(now):
                 self._known.doubt(now)
-            self._known.cache.stream_was_read()
+            self._known.cache.stream_was_read(now)
             self._known.freshness.answered(now)
 
     def _pause_s(self) -> float:

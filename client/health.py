@@ -133,9 +133,13 @@ class Losses:
         self.brokers.stream_was_read(number)
         self.topics.stream_was_read(number)
 
+    def is_guarded(self, now: float) -> bool:
+        """Whether the guard holds all losses back."""
+        return self.guarded_until is not None and now < self.guarded_until
+
     def changes_lost(self, now: float) -> None:
         """Hold losses back for the whole time from now on, unless something is held back already."""
-        if self.guarded_until is None or now >= self.guarded_until or not self.any_held:
+        if not (self.is_guarded(now) and self.any_held):
             self.guarded_until, self.reason = now + self._hold_s, "changes lost"
 
     def accept(self, number: int) -> None:
@@ -175,8 +179,7 @@ class Losses:
             self.guarded_until, self.reason = now + self._hold_s, "mass loss"
         elif lost and now >= self.guarded_until:  # believed from here on; the next loss is judged anew
             self.guarded_until = None
-            return False
-        return now < self.guarded_until
+        return self.is_guarded(now)
 
 
 class Freshness:

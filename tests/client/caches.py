@@ -55,20 +55,20 @@ class Rig:
 
     def look(self, now: float = 0.0) -> set[str]:
         """Read the stream, and answer all that the cache asks for then; return the topics that changed."""
-        self.read_stream()
+        self.read_stream(now)
         changed: set[str] = set()
         while (request := self.cache.due(now)) is not None:
             changed |= self.answer(request, now)
         return changed
 
-    def read_stream(self) -> None:
+    def read_stream(self, now: float = 0.0) -> None:
         """Find nothing lost in the stream."""
         self.cache.reads_stream()
-        self.cache.stream_was_read()
+        self.cache.stream_was_read(now)
 
     def full_look(self, now: float) -> None:
         """Read the stream, and answer one request for everything then."""
-        self.read_stream()
+        self.read_stream(now)
         self.cache.refresh_at = now
         request = self.due(now)
         assert request.full

@@ -276,8 +276,12 @@ async def until_source(client: AnyClient, source: str) -> None:
 
 
 async def until_in_place(client: AnyClient) -> None:
-    """Wait until the client hears of every change from now on."""
-    await await_until(lambda: client.health().position is not None, description="the client has its place")
+    """Wait until the client has read what it uses, and hears of every change from now on."""
+    known = getattr(client, "blocking", client)._core.known
+    await await_until(
+        lambda: client.health().position is not None and known.cache.refresh_at > 0.0,
+        description="the client has its place",
+    )
 
 
 async def until_position(client: AnyClient, change_id: str) -> None:

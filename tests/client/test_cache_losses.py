@@ -232,6 +232,17 @@ def test_a_cache_that_knows_nothing_believes_an_empty_store(rig: Rig) -> None:
     assert rig.cache.losses.guarded_until is None
 
 
+def test_a_guard_of_no_time_leaves_it_to_a_second_look_which_comes_at_once(table: FakeTable) -> None:
+    rig = Rig(RouteCache(replace(CONFIG, guard_hold_s=0.0), random.Random(1)), table)
+    rig.learn(["a", "b"])
+    table.lose_everything()
+    rig.full_look(SETTLED)
+    assert rig.held == {"a", "b", "t"}
+    rig.look(SETTLED)
+    assert rig.route("t") is None
+    assert rig.held == set()
+
+
 # --- what an earlier process knew --------------------------------------------------------------------------
 
 

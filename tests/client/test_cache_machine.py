@@ -157,7 +157,7 @@ class CacheUnderFaults(RuleBasedStateMachine):
             self.cache.take([told.change for told in self.feed])
             self.note_who_gave_up(*self.feed)
             self.feed.clear()
-            self.cache.stream_was_read()
+            self.cache.stream_was_read(self.now)
         self.reading = None
 
     @precondition(lambda self: self.is_idle())
