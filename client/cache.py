@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from ..registry.change_stream.stream import EARLIEST
 from ..registry.codec import OF_NO_TABLE, RowChange
-from ..registry.model import EXPIRED, BrokerData, Change, ChangeKind, Group, QueueData, in_order
+from ..registry.model import EXPIRED, Change, ChangeKind, Group, QueueData, in_order
 from ..registry.plans import Lookup
 from .config import ClientConfig
 from .health import Belief, Losses
 from .observers.state import HeldLoss
-from .routes import Rows, TableCopy
+from .routes import TableCopy, merged_replicas, merged_rows
 
 _REFRESHES_WHILE_HELD: Final = 3
 """While losses are held back, everything is read so many times as often."""
 
 _OF_A_LEASE: Final = (ChangeKind.UP, ChangeKind.DOWN)
 _NOBODY: Final[frozenset[str]] = frozenset()
-_NO_REPLICAS: Final[frozenset[int]] = frozenset()
 NO_ROWS: Final[Mapping[str, RowChange]] = MappingProxyType({})
 
 
@@ -62,6 +61,9 @@ class RouteCache:
 
         self._removed_of: dict[str, set[str]] = {}
         """By topic, the brokers that have lost it, as the feed has told since the last look at it."""
+
+        self._withdrawn: dict[str, set[str]] = {}
+        """By broker: addresses that their owners gave up, and that are served until the look that is due."""
 
         self._stale_groups: dict[str, int] = {}
         self._unread_groups: set[str] = set()
@@ -102,6 +104,8 @@ class RouteCache:
 
         broker_left_s = left_s(self._leases_at, config.tail_s)
         topic_left_s = left_s(self.refresh_at, config.refresh_s / _REFRESHES_WHILE_HELD)
+        if until is None:  # the stream is read soon, and then they are looked at
+            topic_left_s = min(topic_left_s, config.tail_s)
         brokers = [
             HeldLoss("broker", name, now - since, broker_left_s, why)
             for name, since in sorted(losses.brokers.held.items())
@@ -183,6 +187,7 @@ class RouteCache:
                 self.losses.brokers.announced(name, change.broker_id)
             if change.kind is ChangeKind.UP:
                 self.losses.brokers.revoked(name, change.broker_id)
+                self._withdrawn.get(name, set()).discard(change.address)
             if change.kind in (ChangeKind.TOPICS, ChangeKind.DELETED):
                 changed |= self._take_topics(change, rows)
             elif name in table.groups:
@@ -191,7 +196,7 @@ class RouteCache:
                 is_back = change is not last_word.get((name, change.broker_id))
                 # What is about to be looked at may stay: who is back, or whose last replica has a successor.
                 stays = is_back or (name in came and table.is_alone(name))
-                if own_word and not stays and self._drop_replica(name, change.broker_id):
+                if own_word and self._withdraw(name, change.broker_id, stays=stays):
                     changed |= table.topics_of((name,))
             else:
                 self._passed_over = self._number
@@ -319,11 +324,11 @@ class RouteCache:
             if new == old:  # as nearly always
                 losses.settle(name)
                 continue
-            merged, lacking = (new, _NO_REPLICAS) if old is None else _merged_replicas(old, new)
+            merged, lacking = merged_replicas(old, new, self._withdrawn_of(name))
             if not lacking:
                 losses.settle(name)
-            elif worth_holding and losses.keeps(name, belief, request.number, lacking):
-                losses.hold(name, self._number, now)
+            elif worth_holding and losses.keeps(name, lacking, belief, request.number):
+                losses.hold(name, lacking, self._number, now)
                 new = merged
             else:
                 losses.believe(name)
@@ -362,11 +367,13 @@ class RouteCache:
         if new is not None and new == old:  # as nearly always
             losses.settle(topic)
             return False
-        merged, complete = _merged([row for row in old or () if row.broker_name not in removed_of], new or ())
-        if complete:
+        merged, lacking = merged_rows(
+            [row for row in old or () if row.broker_name not in removed_of], new or ()
+        )
+        if not lacking:
             losses.settle(topic)
-        elif losses.keeps(topic, belief, request.number):
-            losses.hold(topic, self._number, now)
+        elif losses.keeps(topic, lacking, belief, request.number):
+            losses.hold(topic, lacking, self._number, now)
             new = merged
         else:
             losses.believe(topic)
@@ -434,13 +441,28 @@ class RouteCache:
             self._removed_of.pop(topic, None)
         return found
 
-    def _drop_replica(self, name: str, broker_id: int) -> bool:
-        """Remove an address that its owner gave up: no guess, so the guard has no say."""
+    def _withdraw(self, name: str, broker_id: int, *, stays: bool) -> bool:
+        """Let go of an address that its owner gave up, now or at the next look; whether routes have changed.
+
+        That is no guess, so the guard has no say.
+        """
+        broker = self.table.alive.get(name)
+        if stays:
+            if broker is not None and broker_id in broker.broker_addrs:
+                self._withdrawn.setdefault(name, set()).add(broker.broker_addrs[broker_id])
+            return False
         self._broker_seen[name] = self._number
         dropped = self.table.drop_replica(name, broker_id)
         if dropped and name not in self.table.alive:
             self.losses.brokers.believe(name)
         return dropped
+
+    def _withdrawn_of(self, name: str) -> Collection[str]:
+        """Return the addresses that a broker's replicas gave up, as the feed has told since the last look."""
+        found = self._withdrawn.get(name, _NOBODY)
+        if name not in self._stale_groups:
+            self._withdrawn.pop(name, None)
+        return found
 
     def _forget_unused_groups(self) -> None:
         for name in self.table.unused_groups():
@@ -450,6 +472,7 @@ class RouteCache:
             self.losses.brokers.settle(name)
             self._unsure.discard(name)
             self._unread_groups.discard(name)
+            self._withdrawn.pop(name, None)
 
     def _forget_old_numbers(self, number: int) -> None:
         """Forget when forgotten topics were last asked for, once no answer to that can be under way."""
@@ -458,21 +481,6 @@ class RouteCache:
             for topic, seen in self._topic_seen.items()
             if seen >= number or topic in self.table.rows or topic in self.table.missing
         }
-
-
-def _merged(old: Iterable[QueueData], new: Rows) -> tuple[Rows, bool]:
-    """Return the new rows and those old ones that the answer lacks; and whether it lacked none."""
-    named = {row.broker_name for row in new}
-    lacking = tuple([row for row in old if row.broker_name not in named])
-    return (in_order(new + lacking), False) if lacking else (new, True)
-
-
-def _merged_replicas(old: BrokerData, new: BrokerData | None) -> tuple[BrokerData, Collection[int]]:
-    """Return the new replicas and those old ones that the answer lacks; and the ids of the latter."""
-    if new is None:
-        return old, old.broker_addrs.keys()
-    merged = {**old.broker_addrs, **new.broker_addrs}
-    return replace(new, broker_addrs=merged), old.broker_addrs.keys() - new.broker_addrs.keys()
 
 
 def _settle(waiting: dict[str, int], asked: Iterable[str], number: int) -> None:

@@ -91,7 +91,7 @@ class CacheFollower:
                 return step
         self._round = iter(self._turns)
         with self._known.lock:
-            due_at = min(self._stream.tail_at, self._known.cache.next_due())
+            due_at = min(self._stream_at, self._known.cache.next_due())
         return Step(Do.HEAR, wait_s=max(0.0, due_at - now))
 
     # --- what came of it ------------------------------------------------------------------------------------
@@ -229,17 +229,22 @@ class CacheFollower:
 
     def _tail(self, now: float) -> Step | None:
         position = self._stream.id
-        if position is None or now < self._stream.tail_at:
+        if position is None or now < self._stream_at:
             return None
         self._begin_read()
         plan = changes_since(self._keys, position, MOST_AT_ONCE)
         return Step(Do.READ_TAIL, position=position, plan=plan, take=self.found_page)
 
     def _place(self, now: float) -> Step | None:
-        if self._stream.id is not None or now < self._stream.tail_at:
+        if self._stream.id is not None or now < self._stream_at:
             return None
         self._begin_read()
         return Step(Do.READ_PLACE, plan=last_change_id(self._keys), take=self.found_place)
+
+    @property
+    def _stream_at(self) -> float:
+        """When the stream is to be read: at once if an answer lacks what it has not told of."""
+        return 0.0 if self._known.cache.losses.awaits_stream else self._stream.tail_at
 
     def _begin_read(self) -> None:
         with self._known.lock:

@@ -5,8 +5,8 @@ Every `now` is in seconds of the monotonic clock.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeAlias
 
 from .observers import Tell
 from .observers.events import FeedLost, LossHeld, LossReleased, Source, SourceChanged
@@ -23,6 +23,9 @@ Ending: TypeAlias = Literal["returned", "confirmed", "time", "accepted"]
 """How nothing is held back any more; see LossReleased."""
 
 
+_NOTHING: Final[frozenset[Any]] = frozenset()
+
+
 class HeldNames:
     """The brokers, or the topics, that are served although the last answer lacked them, or a part of them."""
 
@@ -34,8 +37,11 @@ class HeldNames:
         """Whether something that was held is lost."""
 
         self._announced: dict[str, set[int]] = {}
-        self._doubted: dict[str, int] = {}
-        """By name: the newest number when an answer lacked it first."""
+        self._doubted: dict[str, tuple[int, frozenset[Any]]] = {}
+        """By name: what answers lacked, and the newest number when all of that was first lacking."""
+
+        self._doubts_until = -1
+        """The newest number when something was first lacking."""
 
         self._stream_read = 0
         """The number of the last read of the stream that found the client's place."""
@@ -51,28 +57,30 @@ class HeldNames:
     @property
     def awaits_stream(self) -> bool:
         """Whether the stream is to be read, as it has not been since an answer lacked something."""
-        return any(since >= self._stream_read for since in self._doubted.values())
+        return self._doubts_until >= self._stream_read
 
     def stream_was_read(self, number: int) -> None:
         """Note that the stream goes on from the client's place: what it does not tell of may have ended."""
         self._stream_read = number
 
-    def keeps(self, name: str, belief: Belief, number: int, replicas: Collection[int] = ()) -> bool:
-        """Whether to serve what the answer to this request lacks: all that is meant, or these replicas."""
+    def keeps(self, name: str, lacking: set[Any], belief: Belief, number: int) -> bool:
+        """Whether to serve what the answer to this request lacks: replicas of a broker, rows of a topic."""
         if belief != "doubt":
             return belief == "hold"
-        since = self._doubted.get(name)
-        is_second = since is not None and since < self._stream_read < number
-        is_announced = replicas and self._announced.get(name, set()).issuperset(replicas)
-        return not (is_second or is_announced)
+        since, doubted = self._doubted.get(name, (number, _NOTHING))
+        is_second = lacking <= doubted and since < self._stream_read < number
+        return not (is_second or lacking <= self._announced.get(name, _NOTHING))
 
-    def hold(self, name: str, number: int, now: float) -> None:
+    def hold(self, name: str, lacking: set[Any], number: int, now: float) -> None:
         """Keep what an answer lacked; a request after the next read of the stream is a second look.
 
         `number`: the newest when the answer came.
         """
         self.held.setdefault(name, now)
-        self._doubted.setdefault(name, number)
+        _, doubted = self._doubted.get(name, (number, _NOTHING))
+        if not lacking <= doubted:
+            self._doubted[name] = number, doubted | lacking
+            self._doubts_until = number
 
     def settle(self, name: str) -> None:
         """Forget what was said of a loss: nothing is lacking, or nobody uses it."""

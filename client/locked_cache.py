@@ -108,17 +108,14 @@ class LockedCache:
     def offer(self, request: Request, answer: Lookup, now: float, took_s: float = 0.0) -> None:
         """Take in the answer to a request, and how long it took."""
         with self.changing():
-            heard = self.stream.misses_nothing
             changed = self.cache.offer(request, answer, now)
-            if self.cache.losses.awaits_stream:
-                self.stream.must_read = True
             self.report(answer.corrupt)
             self._changed(changed)
             if request.full:
                 # What is well again may be said anew; the stream was not read, and is one key.
                 self._reported &= {self.stream.key, *(error.key for error in answer.corrupt)}
                 self.file.something_new()
-            self.freshness.confirmed(now, everything=request.full, heard=heard)
+            self.freshness.confirmed(now, everything=request.full, heard=self.stream.misses_nothing)
             self.freshness.answered(now)
             self.routes.confirm()
             self.flights.land(request.number, request.topics)

@@ -110,6 +110,8 @@ class RouteClient(RouteClientBase):
             self._reads.close()
         if self._owns_store:
             self._store.close()
+        if self._reader is not None:
+            self._reader.finish()
 
     # --- choosing -------------------------------------------------------------------------------------------
 

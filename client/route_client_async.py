@@ -109,6 +109,8 @@ class AsyncRouteClient(AsyncRouteClientBase):
             await self._reads.aclose()
         if self._owns_store:
             await self._store.aclose()
+        if self._reader is not None:
+            await self._reader.finish()
 
     # --- choosing -------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final, TypeAlias
 
-from ..registry.model import BrokerData, Group, QueueData, TopicRoute
+from ..registry.model import BrokerData, Group, QueueData, TopicRoute, in_order
 from ..registry.plans import route_of
 from .config import ClientConfig
 from .selection import PublishView, TopicRing
@@ -164,6 +164,27 @@ class TableCopy:
             topics.discard(topic)
             if not topics:
                 del self._topics[name]
+
+
+def merged_rows(old: Iterable[QueueData], new: Rows) -> tuple[Rows, set[str]]:
+    """Return the new rows and those old ones that an answer lacks; and the brokers of the latter."""
+    named = {row.broker_name for row in new}
+    lacking = tuple([row for row in old if row.broker_name not in named])
+    return (in_order(new + lacking) if lacking else new), {row.broker_name for row in lacking}
+
+
+def merged_replicas(
+    old: BrokerData | None, new: BrokerData | None, gone: Collection[str]
+) -> tuple[BrokerData | None, set[int]]:
+    """Return the new replicas and those old ones that an answer lacks, and the ids of the latter.
+
+    `gone`: addresses that are not wanted any more.
+    """
+    if old is None:
+        return new, set()
+    kept = {member: address for member, address in old.broker_addrs.items() if address not in gone}
+    found = {} if new is None else new.broker_addrs
+    return replace(new or old, broker_addrs={**kept, **found}), kept.keys() - found.keys()
 
 
 class ReadyRoutes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import closing as closing_fully
@@ -10,6 +11,8 @@ from time import sleep
 from typing import Any, Final
 
 __all__ = ["Condition", "Lock", "closing_fully", "sleep"]  # imported to be imported from here
+
+_log: Final = logging.getLogger("sharedroutes.registry")
 
 LONGEST_WAIT_S: Final = 0.1
 """The longest wait in one go, so that `stop` is prompt: it interrupts a thread only in `pause`."""
@@ -72,23 +75,33 @@ def run_blocking(work: Callable[[], None]) -> None:
     work()
 
 
-class Aside:
+class DiskThread:
     """Does work that waits for the disk in a daemon thread, one at a time; a process may end without it."""
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
+        """The one that was begun last."""
 
     @property
     def is_busy(self) -> bool:
         """Whether what was begun goes on."""
-        return self._thread is not None and self._thread.is_alive()
+        return self.thread is not None and self.thread.is_alive()
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Begin work while nothing else is under way."""
-        self._thread = threading.Thread(target=work, name="sharedroutes-disk", daemon=True)
-        self._thread.start()
+        """Begin work while nothing else is under way; it is left out if the system has no thread for it."""
+        thread = threading.Thread(target=work, name="sharedroutes-disk", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _log.warning("nothing is written: %s", error)
+        else:
+            self.thread = thread
+
+
+class Aside(DiskThread):
+    """What is done aside for a reader in a thread."""
 
     def finish(self, patience_s: float) -> None:
         """Wait for the end of what was begun, for at most so long: a disk may hang."""
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(patience_s)
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(patience_s)

@@ -6,12 +6,13 @@ The blocking modules use `concurrency` instead, by the same names (tools/unasync
 from __future__ import annotations
 
 import asyncio
-import threading
 from asyncio import Lock, sleep
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import Any, Final, Protocol, TypeVar
+
+from .concurrency import DiskThread
 
 __all__ = ["Lock", "sleep"]  # imported to be imported from here
 
@@ -150,21 +151,8 @@ async def run_blocking(work: Callable[[], None]) -> None:
     await asyncio.to_thread(work)
 
 
-class Aside:
-    """Does work that waits for the disk in a daemon thread, one at a time; a process may end without it."""
-
-    def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether what was begun goes on."""
-        return self._thread is not None and self._thread.is_alive()
-
-    def begin(self, work: Callable[[], None]) -> None:
-        """Begin work while nothing else is under way."""
-        self._thread = threading.Thread(target=work, name="sharedroutes-disk", daemon=True)
-        self._thread.start()
+class Aside(DiskThread):
+    """What is done aside for a reader in a task."""
 
     async def finish(self, patience_s: float) -> None:
         """Wait for the end of what was begun, for at most so long: a disk may hang."""

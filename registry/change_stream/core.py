@@ -35,8 +35,9 @@ _MIN_TAIL_S: Final = 0.01
 _UNREADABLE_PAUSE_S: Final = 1.0
 """So long after a Reset for what cannot be read, the next may come: each costs the store the whole table."""
 
-_LOOK_AGAIN_S: Final = 30.0
-"""How often the table is read while keys of it are corrupt: nothing else tells that they are well again."""
+_LOOK_AGAIN_S: Final = (30.0, 600.0)
+"""How soon the table is read when keys of it are corrupt, as nothing else tells that they are well again; and
+how often at least, as each further pause is twice as long."""
 
 
 class ResetReason(StrEnum):
@@ -128,8 +129,8 @@ class FollowCore:
         self._corrupt = frozenset[str]()
         """The keys that the last Reset lacks."""
 
-        self._look_at = 0.0
-        """When to look whether they are well again."""
+        self._look_at = self._look_pause_s = 0.0
+        """When to look whether they are well again; and how long to wait after that."""
 
         self._full = False
         self._failures = 0
@@ -183,7 +184,10 @@ class FollowCore:
 
     def _go_on(self, position: str, now: float) -> Step:
         if self._corrupt and now >= self._look_at:
-            return Step(Do.READ_TABLE, plan=whole_table(self._keys), take=self.looked_again, hears=True)
+            look = whole_table(self._keys)
+            return Step(
+                Do.READ_TABLE, plan=look, take=self.looked_again, failed=self._look_failed, hears=True
+            )
         if now < self._stream.tail_at:
             due_at = min(self._stream.tail_at, self._look_at) if self._corrupt else self._stream.tail_at
             return Step(Do.HEAR, wait_s=due_at - now)
@@ -224,14 +228,23 @@ class FollowCore:
         for error in table.corrupt:
             _log.error("a key of the registry is corrupt, the rest is told: %s", error)
         self._corrupt = _corrupt_in(table)
-        self._look_at = now + _LOOK_AGAIN_S
+        self._look_pause_s = _LOOK_AGAIN_S[0]
+        self._look_at = now + self._look_pause_s
         self._reset(table, now)
 
     def looked_again(self, table: Lookup, now: float, _took_s: float = 0.0) -> None:
         """Begin anew if keys are well again that the last Reset lacks: what they hold was not told."""
-        self._look_at = now + _LOOK_AGAIN_S
+        self._look_later(now)
         if not self._corrupt <= _corrupt_in(table):
             self._lose(self._stream.id, ResetReason.UNREADABLE)
+
+    def _look_failed(self, _error: RegistryError, now: float) -> None:
+        """Go on following: if the store is away, the next read of the stream says so."""
+        self._look_later(now)
+
+    def _look_later(self, now: float) -> None:
+        self._look_pause_s = min(2 * self._look_pause_s, _LOOK_AGAIN_S[1])
+        self._look_at = now + self._look_pause_s
 
     def found_page(self, page: ChangePage, now: float, _took_s: float = 0.0) -> None:
         """Take in a page of the change stream."""

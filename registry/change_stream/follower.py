@@ -62,11 +62,14 @@ class StreamReader:
             self._background.start()
 
     def stop(self) -> None:
-        """Wake who waits for news, and wait for the end of the reading, and of the work aside."""
+        """Wake who waits for news, and wait for the end of the reading."""
         with self.news:
             self.is_over = True
             self.news.notify_all()
         self._background.stop()
+
+    def finish(self) -> None:
+        """Wait for the end of work aside, but not for ever."""
         self._aside.finish(self._patience_s)
 
     def run(self) -> None:

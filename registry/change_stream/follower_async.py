@@ -61,11 +61,14 @@ class AsyncStreamReader:
             self._background.start()
 
     async def stop(self) -> None:
-        """Wake who waits for news, and wait for the end of the reading, and of the work aside."""
+        """Wake who waits for news, and wait for the end of the reading."""
         with self.news:
             self.is_over = True
             self.news.notify_all()
         await self._background.stop()
+
+    async def finish(self) -> None:
+        """Wait for the end of work aside, but not for ever."""
         await self._aside.finish(self._patience_s)
 
     async def run(self) -> None:

@@ -81,6 +81,29 @@ def test_the_last_replica_of_a_group_is_served_until_the_one_was_looked_at_that_
     assert rig.brokers_of("t") == {"a": {MASTER_ID: came.address}}
 
 
+@pytest.mark.parametrize("guarded", [True, False])
+def test_an_address_that_was_withdrawn_is_not_held_when_its_successor_has_ended(
+    rig: Rig, *, guarded: bool
+) -> None:
+    rig.learn(["a", "b", "c"])
+    if guarded:
+        rig.cache.lose(SETTLED)
+    rig.cache.take([rig.table.unregister("a"), rig.table.come_up("a")])
+    rig.table.expire("a")
+    rig.answer(rig.due(SETTLED), SETTLED)
+    assert {*rig.brokers_of("t")} == {"b", "c"}
+    assert rig.held == set()
+
+
+def test_an_address_that_was_withdrawn_is_not_held_beside_its_successor(rig: Rig) -> None:
+    rig.learn(["a"])
+    rig.cache.lose(SETTLED)
+    rig.cache.take([rig.table.unregister("a"), rig.table.come_up("a", 1)])
+    rig.look(SETTLED)
+    assert rig.brokers_of("t") == {"a": {1: rig.table.leases["a", 1]}}
+    assert rig.held == set()
+
+
 def test_a_replica_that_left_is_dropped_at_once_where_there_is_another_one(rig: Rig) -> None:
     rig.table.register("a", broker_id=1)
     rig.learn(["a"])

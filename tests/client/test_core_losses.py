@@ -20,6 +20,8 @@ from sharedroutes.registry.plans import ORIGIN
 from tests.client.fake_table import FakeTable
 from tests.client.heard import HOLD_S, PLACE, TAIL_S, Core
 
+NEXT = "1700000000000-2"
+
 # --- losses that are held back ------------------------------------------------------------------------------
 
 
@@ -110,6 +112,47 @@ def test_what_a_caller_finds_lacking_is_held_back_until_the_stream_says_whether_
     assert after is not None
     assert (after.queue_datas, after.broker_datas) == (before.queue_datas, before.broker_datas)
     assert known.health(HOLD_S).held == ("b", "u")
+
+
+def test_what_a_caller_finds_lacking_makes_nothing_look_old(known: Core) -> None:
+    known.known.cache.refresh_at = 2.0
+    everything = known.known.cache.due(2.0)
+    known.table.expire("b")
+    known.ask("other", now=2.0)
+    known.answer(everything, 2.0)
+    for now in (3.0, 4.0, 5.0):
+        known.hear(now=now)
+        known.look(now)
+    assert known.health(5.0).held == ()
+    assert known.known.freshness.confirmed_at == 5.0
+
+
+def test_what_rings_while_a_loss_is_in_doubt_is_taken_in_at_once(known: Core) -> None:
+    known.table.expire("b")
+    known.ask("other", now=2.0)
+    withdrawn = known.table.unregister("c")
+    known.follower.heard(f"{PLACE} {NEXT} ".encode() + encode_change(withdrawn), 2.0)
+    route = known.route("u")
+    assert route is not None
+    assert "c" not in {data.broker_name for data in route.broker_datas}
+
+
+def test_a_second_look_that_lacks_more_is_a_first_one_for_that(known: Core) -> None:
+    row = known.table.rows["u"].pop("b")
+    known.answer(known.known.cache.request(("u",)), 2.0)
+    known.look(3.0)  # reads the stream, and then u, of which b is gone
+    assert known.health(3.0).held == ()
+    known.table.rows["u"]["b"] = row
+    known.answer(known.known.cache.request(("u",)), 4.0)
+    del known.table.rows["u"]["b"]
+    known.answer(known.known.cache.request(("u",)), 4.0)
+    assert known.tail_due(4.0)
+    known.hear(now=4.0)
+    del known.table.rows["u"]  # the store comes back with less
+    known.answer(known.known.cache.due(4.0), 4.0)
+    route = known.route("u")
+    assert route is not None
+    assert {row.broker_name for row in route.queue_datas} == {"b", "c", "d"}
 
 
 def test_a_row_that_is_held_back_changes_nothing_when_it_goes_and_when_it_comes_back(known: Core) -> None:

@@ -27,60 +27,60 @@ def losses() -> Losses:
 def test_a_loss_that_nobody_told_of_is_doubted_by_one_answer_and_believed_by_a_later_one(
     kept: HeldNames,
 ) -> None:
-    assert kept.keeps("a", "doubt", 7)
-    kept.hold("a", 7, 0.0)
-    assert kept.keeps("a", "doubt", 8), "the stream was not read"
+    assert kept.keeps("a", {0}, "doubt", 7)
+    kept.hold("a", {0}, 7, 0.0)
+    assert kept.keeps("a", {0}, "doubt", 8), "the stream was not read"
     kept.stream_was_read(8)
-    assert not kept.keeps("a", "doubt", 9)
-    assert kept.keeps("b", "doubt", 9)
+    assert not kept.keeps("a", {0}, "doubt", 9)
+    assert kept.keeps("b", {0}, "doubt", 9)
 
 
 def test_a_read_of_the_stream_that_began_before_an_answer_says_nothing_of_what_it_lacked(
     kept: HeldNames,
 ) -> None:
-    kept.hold("a", 7, 0.0)
+    kept.hold("a", {0}, 7, 0.0)
     kept.stream_was_read(7)
-    assert kept.keeps("a", "doubt", 8)
+    assert kept.keeps("a", {0}, "doubt", 8)
     awaits = [kept.awaits_stream]
     kept.stream_was_read(9)
     awaits += [kept.awaits_stream]
     assert awaits == [True, False]
-    assert kept.keeps("a", "doubt", 8), "the request was made before the read"
-    assert not kept.keeps("a", "doubt", 10)
+    assert kept.keeps("a", {0}, "doubt", 8), "the request was made before the read"
+    assert not kept.keeps("a", {0}, "doubt", 10)
 
 
 def test_the_end_of_one_replica_that_was_announced_is_not_that_of_another(kept: HeldNames) -> None:
     kept.announced("a", 1)
-    assert not kept.keeps("a", "doubt", 7, {1})
-    assert kept.keeps("a", "doubt", 7, {0, 1})
+    assert not kept.keeps("a", {1}, "doubt", 7)
+    assert kept.keeps("a", {0, 1}, "doubt", 7)
     kept.revoked("a", 1)
-    assert kept.keeps("a", "doubt", 7, {1})
+    assert kept.keeps("a", {1}, "doubt", 7)
 
 
 def test_a_loss_that_is_held_again_was_doubted_the_first_time(kept: HeldNames) -> None:
-    kept.hold("a", 7, 0.0)
+    kept.hold("a", {0}, 7, 0.0)
     kept.stream_was_read(8)
-    kept.hold("a", 9, 0.0)
-    assert not kept.keeps("a", "doubt", 9)
+    kept.hold("a", {0}, 9, 0.0)
+    assert not kept.keeps("a", {0}, "doubt", 9)
 
 
 def test_when_an_answer_has_decided_the_next_loss_is_judged_anew(kept: HeldNames) -> None:
-    kept.hold("a", 7, 0.0)
+    kept.hold("a", {0}, 7, 0.0)
     kept.stream_was_read(8)
     kept.announced("b", 0)
     for name in ("a", "b", "never mentioned"):
         kept.settle(name)
-        assert kept.keeps(name, "doubt", 9, {0})
+        assert kept.keeps(name, {0}, "doubt", 9)
 
 
 def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: HeldNames) -> None:
     kept.announced("a", 0)
-    kept.hold("a", 7, 0.0)
-    kept.hold("b", 7, 0.0)
+    kept.hold("a", {0}, 7, 0.0)
+    kept.hold("b", {0}, 7, 0.0)
     kept.settle("a")
     kept.settle("never mentioned")
     assert {*kept.held} == {"b"}
-    assert kept.keeps("a", "doubt", 8, {0})
+    assert kept.keeps("a", {0}, "doubt", 8)
 
 
 # --- how an end is called -----------------------------------------------------------------------------------
@@ -88,8 +88,8 @@ def test_what_nobody_uses_is_not_held_and_leaves_nothing(kept: HeldNames) -> Non
 
 @pytest.fixture
 def held(losses: Losses) -> Losses:
-    losses.brokers.hold("a", 1, 0.0)
-    losses.topics.hold("t", 1, 0.0)
+    losses.brokers.hold("a", {0}, 1, 0.0)
+    losses.topics.hold("t", {0}, 1, 0.0)
     return losses
 
 
@@ -139,9 +139,9 @@ def beliefs(losses: Losses, *lost: int, known: int = 4, now: float = 0.0, number
 
 def test_what_is_held_back_is_told_of_both_kinds(losses: Losses) -> None:
     assert losses.held == set()
-    losses.brokers.hold("a", 1, 0.0)
+    losses.brokers.hold("a", {0}, 1, 0.0)
     assert losses.any_held
-    losses.topics.hold("t", 1, 0.0)
+    losses.topics.hold("t", {0}, 1, 0.0)
     assert losses.held == {"a", "t"}
 
 
@@ -182,7 +182,7 @@ def test_after_lost_changes_the_smallest_loss_is_held_back_for_the_time_and_no_l
     for now in lost_at:
         losses.changes_lost(now)
         if held:
-            losses.brokers.hold(held, 1, now)
+            losses.brokers.hold(held, {0}, 1, now)
     assert holds(losses, 100, 1, now=until - 0.1)
     assert not holds(losses, 100, 1, now=until)
 

@@ -72,3 +72,16 @@ def test_work_aside_may_wait_for_its_own_end_as_an_observer_does_that_closes_its
 
     aside.begin(work)
     assert has_returned.wait(10.0)
+
+
+def test_work_for_which_the_system_has_no_thread_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    aside, done = Aside(), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        aside.begin(done.set)
+    assert not aside.is_busy
+    aside.begin(done.set)
+    assert done.wait(10.0)

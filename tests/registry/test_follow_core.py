@@ -276,12 +276,25 @@ def test_a_key_that_was_corrupt_when_following_began_is_told_once_it_is_well() -
 
 def test_while_a_key_is_corrupt_nothing_is_told_anew() -> None:
     core = without_a_key()
-    for now in (30.0, 60.0):
+    for now in (30.0, 90.0, 210.0):
+        core.found_page(page(), now - 0.5)
+        assert core.next_step(now - 0.25).do is Do.HEAR
         assert core.next_step(now) == Step(Do.READ_TABLE)
         core.looked_again(Lookup(corrupt=(FOREIGN, CorruptData("another", "is a set"))), now)
         core.found_page(page(), now)
         assert core.next_step(now).do is Do.HEAR
     assert core.take() is None
+
+
+def test_a_look_at_corrupt_keys_that_fails_keeps_no_change() -> None:
+    core = without_a_key()
+    step = core.next_step(30.0)
+    assert step.failed is not None
+    step.failed(CorruptData(KEYS.brokers, "is a list"), 30.0)
+    core.heard(bell(HERE, NEXT), 30.0)
+    assert core.take() == UP
+    core.found_page(page(position=NEXT), 30.0)
+    assert core.next_step(30.0).do is Do.HEAR
 
 
 def test_a_table_without_corrupt_keys_is_not_read_again() -> None:

@@ -77,7 +77,7 @@ ASKERS: Final = (
         "first-look-believed",
         "A client believes what a look lacks before it has read whether the store has lost changes.",
         ("ask-after-loss",) * 2,
-        (Edit("client/health.py", "return not (is_second or is_announced)", "return False"),),
+        (Edit("client/health.py", "return not (is_second", "return False and (is_second"),),
     ),
     Mutant(
         "well-again-untold",

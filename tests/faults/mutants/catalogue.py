@@ -186,8 +186,8 @@ _ALL: Final = (
             ),
             Edit(
                 "client/health.py",
-                "return not (is_second or is_announced)",
-                "return False",
+                "return not (is_second",
+                "return False and (is_second",
             ),
         ),
     ),

@@ -337,9 +337,9 @@ OPERATED: Final = (
         ("flushall",) * 3,
         (
             Edit(
-                "client/cache.py",
-                "merged), old.broker_addrs.keys() - new.broker_addrs.keys()",
-                "merged), _NO_REPLICAS",
+                "client/routes.py",
+                "**found}), kept.keys() - found.keys()",
+                "**found}), set() if found else {*kept}",
             ),
         ),
     ),

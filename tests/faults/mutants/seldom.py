@@ -76,7 +76,7 @@ SELDOM: Final = (
                 "elif lost and now >= self.guarded_until:",
                 "elif False and lost and now >= self.guarded_until:",
             ),
-            Edit("client/health.py", "return now < self.guarded_until\n", "return True\n"),
+            Edit("client/health.py", " and now < self.guarded_until\n", "\n"),
         ),
     ),
     Mutant(
