@@ -90,6 +90,8 @@ class LockedCache:
         self.watches = Watches()
         self.feed: Feed | None = None
         self._reported: set[str] = set()
+        self._unread: dict[str, float | None] = {}
+        """By topic whose key is corrupt: when the store had last confirmed what is known of it."""
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -102,12 +104,18 @@ class LockedCache:
 
     def route(self, topic: str) -> Route | None:
         """Return the route of a topic by what is known; the lock is held."""
+        return self.routes.route(topic, self._as_of(topic))
+
+    def _as_of(self, topic: str) -> float | None:
+        if topic in self._unread:
+            return self._unread[topic]
         held = self.cache.losses.is_held(topic, self.table.brokers_of(topic))
-        return self.routes.route(topic, self.freshness.as_of(self.cache.answered.get(topic), held=held))
+        return self.freshness.as_of(self.cache.answered.get(topic), held=held)
 
     def offer(self, request: Request, answer: Lookup, now: float, took_s: float = 0.0) -> None:
         """Take in the answer to a request, and how long it took."""
         with self.changing():
+            self._note_unread(request, answer)
             changed = self.cache.offer(request, answer, now)
             self.report(answer.corrupt)
             self._changed(changed)
@@ -121,6 +129,13 @@ class LockedCache:
             self.flights.land(request.number, request.topics)
             if request.topics:
                 self.tell(LookupDone(len(request.topics), len(answer.missing), took_s))
+
+    def _note_unread(self, request: Request, answer: Lookup) -> None:
+        for topic in request.topics if answer.corrupt or self._unread else ():
+            if topic in answer.rows or topic in answer.missing:
+                self._unread.pop(topic, None)
+            else:
+                self._unread.setdefault(topic, self._as_of(topic))
 
     def take(self, changes: Iterable[Change], now: float, rows: Mapping[str, RowChange] = NO_ROWS) -> None:
         """Take in changes of the stream, or one and the rows that its doorbell brings; the lock is held."""

@@ -263,6 +263,26 @@ def test_a_corrupt_key_is_said_once_wherever_it_is_met(core: Core, caplog: pytes
     assert "{sharedroutes}:topic:t" in caplog.text
 
 
+def test_a_topic_whose_key_cannot_be_read_is_as_old_as_what_is_known_of_it(core: Core) -> None:
+    core.table.register("a", "t")
+    core.table.register("b", "u")
+    core.begin()
+    core.ask("t", "u")
+    ages = []
+    for now, is_corrupt in ((1.0, False), (5.0, True), (6.0, True), (7.0, False)):
+        core.known.cache.refresh_at = now
+        request = core.known.cache.due(now)
+        assert request is not None
+        answer = core.table.answer(request)
+        if is_corrupt:
+            error = CorruptData("test:topic:t", "is a list")
+            answer = replace(answer, rows={"u": answer.rows["u"]}, missing=(), corrupt=(error,))
+        core.known.offer(request, answer, now)
+        routes = (core.route(topic) for topic in ("t", "u"))
+        ages.append(tuple(route and route.as_of for route in routes))
+    assert ages == [(1.0, 1.0), (1.0, 5.0), (1.0, 6.0), (7.0, 7.0)]
+
+
 def test_a_key_that_was_mended_and_is_corrupt_again_is_said_again(
     core: Core, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,12 +38,18 @@ def _check_return(past: Past, replica: Replica, before: Route | None, after: Rou
     if past.may_have_lost(before.at_us, seen_us):
         return
     has_lived = any(
-        tenure.replica == replica
+        tenure.replica.address == replica.address
         and tenure.from_us <= after.at_us
         and (tenure.seen_us >= before.at_us or tenure.until_us >= after.at_us)
-        for tenure in past.tenures.get(replica[:2], ())
+        for (name, _), tenures in past.tenures.items()
+        if name == replica.broker  # a slave that stands in has another id in a route
+        for tenure in tenures
     )
-    arrivals = past.arrivals[replica]  # who was there for less than the time between two looks
-    has_lived = has_lived or bisect_right(arrivals, before.at_us) < bisect_right(arrivals, seen_us)
+    has_lived = has_lived or any(  # for less than the time between two looks
+        of.broker == replica.broker
+        and of.address == replica.address
+        and bisect_right(arrivals, before.at_us) < bisect_right(arrivals, seen_us)
+        for of, arrivals in past.arrivals.items()
+    )
     reason = f"{after.who} names {replica.broker} at {replica.address} again, which had no lease since"
     verdict.check("" if has_lived else reason, before, after)

@@ -97,7 +97,9 @@ def _check_used(
         if until_us - since_us < 1_000 * past.bounds.slow_start_ms:
             continue
         came_us = _came_us(past, replica, until_us)
-        forgiven_us = 0 if past.may_have_lost(came_us, until_us) else came_us
+        # Who has not found out yet that changes were lost does not hear of it.
+        is_unheard = past.may_have_lost(came_us - 1_000 * past.bounds.stale_ms, until_us)
+        forgiven_us = 0 if is_unheard else came_us
         counts_us = max(since_us - _COUNTED_US, forgiven_us)
         failed = sum(counts_us < at_us <= since_us for at_us in bad_us)
         allowed_ms = past.bounds.isolated_ms * min(failed, _LONGEST) + past.bounds.slow_start_ms
