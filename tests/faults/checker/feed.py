@@ -8,6 +8,7 @@ from typing import Final
 
 from sharedroutes.registry import ChangeKind
 from sharedroutes.registry.model import FORGOTTEN
+from sharedroutes.registry.plans import ORIGIN
 from sharedroutes.registry.plans.changes import order
 from tests.faults.checker.endings import check_that_ends_are_told, check_that_ends_are_told_at_once
 from tests.faults.checker.history import STORE, Change, Item, Record, Replica, Table, TableContent
@@ -91,7 +92,9 @@ def _check_sequence(items: Iterable[Item], stream: dict[str, Change], past: Past
     for item in items:
         if before is not None and item.kind == "change":
             change = stream.get(item.id)
-            verdict.check(_wrong_step(before, item, change), before, change, item)
+            verdict.check(
+                _wrong_step(before, item, change) or _wrong_hold(before, item), before, change, item
+            )
             around_us = 1_000 * past.bounds.stale_ms
             lost = past.may_have_lost(item.at_us - around_us, item.at_us + around_us)
             reason = f"{item.who} was told of {item.id}, which never stood in the stream"
@@ -114,6 +117,14 @@ def _wrong_step(before: Item, item: Item, change: Change | None) -> str:
     if change.previous not in (None, before.id):
         return f"{step}, without a reset; in the stream, {change.previous} stands before it"
     return ""
+
+
+def _wrong_hold(before: Item, item: Item) -> str:
+    """Return what is wrong about going on from a stream without entries: nothing says what was missed."""
+    holds = before.kind == "reset" and before.id == ORIGIN and before.table != TableContent()
+    return (
+        f"{item.who} was told of {item.id} after a reset at {ORIGIN}, whose table may be old" if holds else ""
+    )
 
 
 def _is_before(last: Item, newest: Change) -> bool:

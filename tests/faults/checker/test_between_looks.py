@@ -62,4 +62,6 @@ def test_a_client_may_name_who_came_and_went_between_two_looks() -> None:
     record = Record(kind=ChangeKind.UP, broker=BROKER, epoch=1, address=address_of(BROKER))
     up = Change(at_us=20_000, who="auditor", id="9-9", record=record)
     assert not is_named_again(up)
+    stands_in = replace(up, record=replace(record, id=1))  # as a slave in the place of its master
+    assert not is_named_again(stands_in)
     assert is_named_again(replace(up, at_us=110_000))

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.faults.checker.history import Change, Event, Route
-from tests.faults.checker.story import BOUNDS, CLIENTS, Story, reasons
+from tests.faults.checker.story import BOUNDS, BROKERS, CLIENTS, Story, reasons
 
 TOPIC = "of nobody"
 
@@ -36,3 +36,15 @@ def test_a_topic_that_left_the_table_is_gone_within_the_bound(more_ms: int, coun
 @pytest.mark.parametrize(("waits_ms", "count"), [((20, 20, 20), 1), ((20, 20, 400), 0), ((20, 20), 0)])
 def test_clients_do_not_all_read_again_at_once(waits_ms: tuple[int, ...], count: int) -> None:
     assert len([reason for reason in kept(*waits_ms) if "at once" in reason]) == count
+
+
+@pytest.mark.parametrize(("position", "count"), [("0-0", 1), ("1-0", 0)])
+def test_a_follower_does_not_go_on_from_a_stream_without_entries(position: str, count: int) -> None:
+    story = Story()
+    story.begin()
+    story.calm()
+    story._last_id = position
+    story.reset("start")
+    story.calm()
+    story.own(BROKERS[0])
+    assert len(reasons(story.events, "c", "may be old")) == count

@@ -74,6 +74,20 @@ def test_an_agent_gives_back_what_it_took_for_a_drain(by: str, wrong: int, *, li
     assert len(reasons(story.events, "g", "keeps its write permission")) == wrong
 
 
+@pytest.mark.parametrize(
+    ("after_ms", "by", "wrong"), [(2, "agent", 1), (BOUNDS.arrival_ms, "agent", 0), (2, OPERATOR, 0)]
+)
+def test_an_agent_gives_back_what_it_took_when_the_broker_is_out(after_ms: int, by: str, wrong: int) -> None:
+    story = Story()
+    story.begin()
+    story.change(Record(kind=ChangeKind.WIPED, broker=BROKER, by="agent"))
+    story.change(Record(kind=ChangeKind.LIFTED, broker=BROKER, by=by))
+    story.now_ms += after_ms
+    story.change(Record(kind=ChangeKind.DOWN, broker=BROKER, epoch=story.epoch(BROKER), reason=DRAINED))
+    story.calm()
+    assert len(reasons(story.events, "g", "before it is out")) == wrong
+
+
 @pytest.mark.parametrize(("who", "wrong"), [(AGENT, 0), (STORE, 0), ("somebody else", 1)])
 def test_an_agent_that_is_kept_from_it_gives_nothing_back(who: str, wrong: int) -> None:
     story = drained("agent", lifts=False)

@@ -76,6 +76,7 @@ def check_that_agents_give_back(past: Past, verdict: Verdict) -> None:
     Of `docs/design/agent.md`: drain is wipe, wait, withdraw, lift; unless the agent is killed meanwhile.
     """
     taken: dict[str, Change] = {}
+    given_back: dict[str, Change] = {}
     changes = [change for change in past.of(Change) if change.record is not None]
     lifted = [change for change in changes if change.record and change.record.kind == ChangeKind.LIFTED]
     for change in changes:
@@ -84,7 +85,13 @@ def check_that_agents_give_back(past: Past, verdict: Verdict) -> None:
         if record.kind == ChangeKind.WIPED and record.by != OPERATOR:
             taken[record.broker] = change
         elif record.kind == ChangeKind.LIFTED:
-            taken.pop(record.broker, None)
+            if taken.pop(record.broker, None) is not None and record.by != OPERATOR:
+                given_back[record.broker] = change
+        elif record.kind == ChangeKind.DOWN and record.reason == DRAINED and record.broker in given_back:
+            before = given_back.pop(record.broker)  # a moment before, or else somebody had resumed it
+            is_early = change.at_us - before.at_us < 1_000 * past.bounds.arrival_ms
+            reason = f"{record.broker} has its write permission back before it is out"
+            verdict.check(reason if is_early else "", before, change)
         elif record.kind == ChangeKind.DOWN and record.reason == DRAINED and record.broker in taken:
             limit_us = past.limit_us(change.at_us, past.bounds.arrival_ms, *past.everybody)
             if limit_us > past.end_us or not _works(past, record.broker, change.at_us, limit_us):

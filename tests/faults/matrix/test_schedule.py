@@ -47,7 +47,7 @@ def test_the_follower_reaches_the_store_while_something_else_is_in_the_place_of_
 
 
 def test_nothing_keeps_the_stream_from_telling_fronts_that_a_topic_is_deleted_for_good() -> None:
-    together = {of for pair in pairs(7, 300 * len(ALL)) if "delete-for-good" in pair for of in pair}
+    together = {of for pair in pairs(7, 900 * len(ALL)) if "delete-for-good" in pair for of in pair}
     assert {"cut", "topics-half"} < together
     assert not {"kill-store", "trim-stream", "delete-stream", "corrupt-listing"} & together
 

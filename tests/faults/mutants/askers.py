@@ -80,6 +80,38 @@ ASKERS: Final = (
         (Edit("client/health.py", "return not (is_second", "return False and (is_second"),),
     ),
     Mutant(
+        "holds-on-to-nothing",
+        "A follower that has found a stream without entries believes the first one that it reads then.",
+        ("delete-stream", "begin-after-loss", "ask-after-loss") * 2,
+        (
+            Edit(
+                "registry/change_stream/core.py",
+                "        elif before == ORIGIN and page.position != ORIGIN:\n",
+                "        elif False and before == ORIGIN and page.position != ORIGIN:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "heartbeats-list-no-deadline",
+        "A heartbeat does not list the deadline of its lease: where the deadlines were lost, they stay so.",
+        ("lost-deadlines",),
+        (Edit("registry/lua/heartbeat.lua", "attempt('zset', 'ZADD', KEYS[3], ends_ms, ARGV[5])\n", ""),),
+    ),
+    Mutant(
+        "lifts-before-it-withdraws",
+        "A drain gives the write permission back before the broker is out.",
+        ("drain",) * 2,
+        (
+            Edit(
+                "broker_agent/planner/schedule.py",
+                "        withdrawn = self._intent.to_withdraw()\n",
+                "        if self._intent.wiped:\n"
+                "            return SetWritePerm(self._intent.wiped, allowed=True)\n"
+                "        withdrawn = self._intent.to_withdraw()\n",
+            ),
+        ),
+    ),
+    Mutant(
         "well-again-untold",
         "A follower that began anew while a key was corrupt does not look at it again.",
         ("corrupt-and-trim",),

@@ -17,6 +17,7 @@ _LASTS_S: Final = (1.0, 4.0)
 _LISTED_S: Final = 10 * HEARTBEAT_S + 2 * CALL_S
 """One heartbeat in ten looks whether its broker and a topic are listed; then the table is written."""
 
+_BEATEN_S: Final = 3 * HEARTBEAT_S + CALL_S
 _HINTED_S: Final = 1.0
 _UNTIL_REREAD_S: Final = (BOUNDS.reread_ms / 1_000 + 0.5, BOUNDS.reread_ms / 1_000 + 1.0)
 
@@ -83,6 +84,19 @@ def lost_listing(site: Site) -> Iterator[Effect]:
         "the lists are whole", _LISTED_S, lambda: site.auditor.at_primary(*reads) == before[:-1], *who
     )
     yield Effect(f"{KEYS.brokers}, {KEYS.topics}", 0.2, WHOLE_STORE, loses=True, details=promised)
+    site.rebuild()
+
+
+@fault("keys", "processes", "owners", "network", "store")
+def lost_deadlines(site: Site) -> Iterator[Effect]:
+    """Somebody deletes the deadlines; heartbeats bring them back."""
+    read = ("ZCARD", KEYS.deadlines)
+    before = site.auditor.at_primary(read, ("DEL", KEYS.deadlines)) or []
+    who = [*site.fleet.agents.values(), *site.fleet.fronts.values()]
+    promised = site.promised(
+        "the deadlines are whole", _BEATEN_S, lambda: site.auditor.at_primary(read) == before[:-1], *who
+    )
+    yield Effect(KEYS.deadlines, 0.2, WHOLE_STORE, loses=True, details=promised)
     site.rebuild()
 
 
