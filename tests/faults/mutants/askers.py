@@ -112,6 +112,18 @@ ASKERS: Final = (
         ),
     ),
     Mutant(
+        "cut-frames-keep-their-room",
+        "A large frame whose connection ends before its last byte keeps its room at a front.",
+        ("hang-up-in-a-frame",) * 2,
+        (
+            Edit(
+                "nameserver/server/peer_connection.py",
+                "        self._context.room.forget(self._have_room)\n        self._frame_room_bytes = 0\n",
+                "        self._context.room.forget(self._have_room)\n",
+            ),
+        ),
+    ),
+    Mutant(
         "well-again-untold",
         "A follower that began anew while a key was corrupt does not look at it again.",
         ("corrupt-and-trim",),

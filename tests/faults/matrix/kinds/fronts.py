@@ -40,6 +40,9 @@ from tests.faults.victims import Program
 from tests.nameserver.running import Peer
 from tests.proxy import FaultyProxy
 
+_LARGE_BYTES: Final = 200_000
+"""More than a front reads at once."""
+
 _AT_ONCE: Final = 250
 """Connections, fewer than wait to be accepted."""
 
@@ -84,6 +87,30 @@ def silent_at_a_front(site: Site) -> Iterator[Effect]:
         if number % _AT_ONCE == 0:  # the front has taken those before
             is_served()
     promised = site.promised("a front serves who comes after the silent", 2 * CALL_S, is_served)
+    yield Effect(front, 0.2, details=promised, began_us=began_us)
+
+
+@fault("processes")
+def hang_up_in_a_frame(site: Site) -> Iterator[Effect]:
+    """Peers of a front begin frames that need all its room for large ones, and go: it reads the next one."""
+    began_us, front = now_us(), site.rng.choice(sorted(site.fleet.fronts))
+    address, limits = site.fleet.front_address(front), Limits()
+    size = limits.frame_bytes // 2
+    begin = encode(request(RequestCode.GET_BROKER_CLUSTER_INFO, body=bytes(size)))[
+        : 2 * limits.large_frame_bytes
+    ]
+    asked = encode(request(RequestCode.GET_BROKER_CLUSTER_INFO, body=bytes(_LARGE_BYTES)))
+    for _ in range(2 * limits.large_frames_bytes // size):
+        with suppress(OSError), socket.create_connection(address, CALL_S) as peer:
+            peer.sendall(begin)
+
+    def is_read() -> bool:
+        with suppress(OSError), socket.create_connection(address, CALL_S) as peer:
+            peer.sendall(asked)
+            return bool(peer.recv(1))
+        return False
+
+    promised = site.promised("a front reads a large frame after others were cut", 3 * CALL_S, is_read)
     yield Effect(front, 0.2, details=promised, began_us=began_us)
 
 
