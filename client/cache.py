@@ -208,9 +208,16 @@ class RouteCache:
         self._stream_asked = self._number
 
     def stream_was_read(self, now: float) -> None:
-        """Take in that the stream lost nothing before that read began: look again at what is in doubt."""
+        """Take in that the stream lost nothing before that read began: look again at what is in doubt.
+
+        The last brokers of a topic have until the next look at leases: a store that stood still has lost all.
+        """
         if self.losses.awaits_stream and not self.losses.is_guarded(now):
-            self._leases_at = 0.0
+            alive, lacking = self.table.alive, self.losses.brokers.lacking
+            gone = {name for name, broker in alive.items() if lacking(name) >= broker.broker_addrs.keys()}
+            holders_of = map(self.table.brokers_of, self.table.topics_of(gone))
+            if not any(holders.isdisjoint(alive.keys() - gone) for holders in holders_of):
+                self._leases_at = 0.0
             self._dirty.update(dict.fromkeys(self.losses.topics.held, self._number))
         self.losses.stream_was_read(self._stream_asked)
 

@@ -54,6 +54,10 @@ class HeldNames:
         """Note that the feed told of a new beginning after the end."""
         self._announced.get(name, set()).discard(broker_id)
 
+    def lacking(self, name: str) -> frozenset[Any]:
+        """Return what answers have lacked of it, since it is held."""
+        return self._doubted.get(name, (0, _NOTHING))[1]
+
     @property
     def awaits_stream(self) -> bool:
         """Whether the stream is to be read, as it has not been since an answer lacked something."""

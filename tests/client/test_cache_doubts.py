@@ -118,6 +118,19 @@ def test_until_the_stream_was_read_no_look_is_a_second_one(rig: Rig, before: Top
     assert rig.held == {"a", "u"}
 
 
+def test_the_last_broker_of_a_topic_has_until_the_next_look_at_leases(rig: Rig, before: TopicRoute) -> None:
+    leases = dict(rig.table.leases)
+    lose_leases(rig.table)
+    rig.look(TAIL_S)
+    rig.read_stream(TAIL_S)
+    assert rig.cache.due(TAIL_S) is None
+    assert rig.cache.next_due() == 2 * TAIL_S
+    rig.table.leases = leases
+    rig.look(2 * TAIL_S)
+    assert rig.route("t") == before
+    assert rig.held == set()
+
+
 def test_a_loss_that_leaves_a_topic_other_brokers_is_doubted_and_looked_at_again_at_once(
     rig: Rig, before: TopicRoute
 ) -> None:
@@ -299,7 +312,7 @@ def test_what_was_lost_only_at_the_end_of_a_hold_is_doubted(rig: Rig, before: To
     assert set(rig.brokers_of("u")) == {"c", "d"}
     assert rig.route("t") == before
     assert rig.held == {"a"}
-    rig.look(SETTLED + HOLD_S)
+    rig.look(SETTLED + HOLD_S + TAIL_S)
     assert rig.route("t") is None
 
 

@@ -109,11 +109,20 @@ def _used_too_late(past: Past, use: _Use, tenure: Tenure, calm_since: int) -> st
     since_us = tenure.until_us
     if calm_since + 1_000 * bounds.converge_ms > limit_us and calm_since:
         limit_us, since_us = calm_since + 1_000 * bounds.converge_ms, calm_since
+    if not withdrawn and use.event.who.startswith("front-"):  # which does not say whom it holds back
+        limit_us = max(limit_us, _held_until_us(past, tenure))
     if use.at_us <= limit_us + past.late_us(since_us, use.at_us, use.event.who):
         return ""
     how = "was withdrawn" if withdrawn else "lost its lease"
     ago_s, allowed_s = (use.at_us - tenure.until_us) / 1e6, (limit_us - tenure.until_us) / 1e6
     return f"{how} {ago_s:.3f} s before; {allowed_s:.3f} s are allowed"
+
+
+def _held_until_us(past: Past, tenure: Tenure) -> int:
+    """Return until when who ended after the store had lost changes may be held back; 0 = it had not."""
+    hold_us = 1_000 * (past.bounds.hold_ms + past.bounds.stale_ms)
+    windows = past.faults_in(tenure.until_us - hold_us, tenure.until_us)
+    return max((window.end_us + hold_us for window in windows if window.fault.loses), default=0)
 
 
 def _began_between_looks(past: Past, replica: Replica, at: int) -> bool:
@@ -241,6 +250,7 @@ def _check_that_none_comes_twice(past: Past, verdict: Verdict) -> None:
         if record.kind == ChangeKind.UP:
             ups[replica] = change
             lost = past.may_have_lost(change.at_us - 1_000 * past.bounds.lease_ms, change.at_us)
+            lost = lost or past.stood_still(change.at_us)  # its lease has ended, and nobody has told so yet
             is_same = before is not None and before.record == record and not lost
             reason = f"{record.broker}:{record.id} has come twice under one epoch"
             verdict.check(reason if is_same and _goes_on(past, change, record) else "", before, change)
