@@ -9,9 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -35,6 +36,26 @@ PATIENCE_S: Final = 10.0
 def examples(count: int) -> int:
     """Return how many examples a test draws: `count` in `make test-all`, a quarter of them in `make test`."""
     return ASKED_EXAMPLES or (count if LONG else max(min(count, _FEW), count // _SHARE))
+
+
+class _Runs(Protocol):
+    def run(self) -> Coroutine[Any, Any, object]: ...
+
+    def stop(self) -> object: ...
+
+
+R = TypeVar("R", bound=_Runs)
+
+
+@asynccontextmanager
+async def kept_running(program: R) -> AsyncIterator[R]:
+    """Run something that is told to stop, in a task, and wait for its end."""
+    task = asyncio.create_task(program.run())
+    try:
+        yield program
+    finally:
+        program.stop()
+        await task
 
 
 def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Final, TypeAlias
 
 from ..checks import check_seconds
@@ -129,8 +130,11 @@ class FollowCore:
         self._corrupt = frozenset[str]()
         """The keys that the last Reset lacks."""
 
-        self._look_at = self._look_pause_s = 0.0
-        """When to look whether they are well again; and how long to wait after that."""
+        self._look_at = inf
+        """When to look whether they are well again."""
+
+        self._look_pause_s = 0.0
+        """The pause before that look; the next one is longer."""
 
         self._full = False
         self._failures = 0
@@ -183,14 +187,13 @@ class FollowCore:
         return self._begin(now) if position is None else self._go_on(position, now)
 
     def _go_on(self, position: str, now: float) -> Step:
-        if self._corrupt and now >= self._look_at:
+        if now >= self._look_at:
             look = whole_table(self._keys)
             return Step(
                 Do.READ_TABLE, plan=look, take=self.looked_again, failed=self._look_failed, hears=True
             )
         if now < self._stream.tail_at:
-            due_at = min(self._stream.tail_at, self._look_at) if self._corrupt else self._stream.tail_at
-            return Step(Do.HEAR, wait_s=due_at - now)
+            return Step(Do.HEAR, wait_s=min(self._stream.tail_at, self._look_at) - now)
         plan = changes_since(self._keys, position, MOST_AT_ONCE)
         return Step(Do.READ_TAIL, position=position, plan=plan, take=self.found_page, hears=True)
 
@@ -229,7 +232,7 @@ class FollowCore:
             _log.error("a key of the registry is corrupt, the rest is told: %s", error)
         self._corrupt = _corrupt_in(table)
         self._look_pause_s = _LOOK_AGAIN_S[0]
-        self._look_at = now + self._look_pause_s
+        self._look_at = now + self._look_pause_s if self._corrupt else inf
         self._reset(table, now)
 
     def looked_again(self, table: Lookup, now: float, _took_s: float = 0.0) -> None:

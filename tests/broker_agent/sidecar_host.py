@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from sharedroutes.broker_agent.settings.sidecar_config import SidecarConfig
 from sharedroutes.registry import AsyncRouteStore
 from tests.broker_agent.data_files import broker_conf, put, topics_json
 from tests.broker_agent.stand_ins import ListeningBroker
-from tests.support import await_until
+from tests.support import await_until, kept_running
 
 BASICS: Final = "heartbeat_s = 0.1\nrecheck_s = 0.05\nstop_watch_s = 0.0\nhttp = '127.0.0.1:0'\n"
 
@@ -49,13 +48,9 @@ class Host:
     async def running(self, *brokers: str, agent: str = BASICS, **rest: Any) -> AsyncIterator[Sidecar]:
         """Run the process for some of the brokers."""
         self.toml(*brokers, agent=agent)
-        sidecar = Sidecar(self.load(), **{"reread": self.load, "environment": {}, **rest})
-        task = asyncio.create_task(sidecar.run())
-        try:
+        options = {"reread": self.load, "environment": {}, **rest}
+        async with kept_running(Sidecar(self.load(), **options)) as sidecar:
             yield sidecar
-        finally:
-            sidecar.stop()
-            await task
 
     async def topics(self) -> set[str]:
         """Return what live brokers hold."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from sharedroutes.broker_agent import AgentConfig, BrokerAgent
 from sharedroutes.registry import AsyncRouteStore, Broker, ChangeKind, Registration, RegistryConfig
 from tests.broker_agent.stand_ins import ListeningBroker
-from tests.support import await_until
+from tests.support import await_until, kept_running
 
 HEARTBEAT_S: Final = 0.1
 """Leases are the usual ones of 15 s, so that no pause of the machine ends one."""
@@ -84,13 +83,8 @@ class World:
 
 @asynccontextmanager
 async def running(config: AgentConfig) -> AsyncIterator[BrokerAgent]:
-    agent = BrokerAgent(config)
-    task = asyncio.create_task(agent.run())
-    try:
+    async with kept_running(BrokerAgent(config)) as agent:
         yield agent
-    finally:
-        agent.stop()
-        await task
 
 
 def times(logs: pytest.LogCaptureFixture, text: str) -> int:

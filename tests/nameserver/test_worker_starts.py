@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -13,7 +12,7 @@ import pytest
 from sharedroutes.nameserver.settings import load
 from sharedroutes.nameserver.workers import Workers
 from sharedroutes.registry import EmbeddedServer
-from tests.support import await_until
+from tests.support import await_until, kept_running
 
 
 @asynccontextmanager
@@ -27,12 +26,8 @@ async def running(redis_url: str, environment: Mapping[str, str]) -> AsyncIterat
         use_log=lambda *_: None,
         environment=environment,
     )
-    task = asyncio.create_task(workers.run())
-    try:
+    async with kept_running(workers):
         yield workers
-    finally:
-        workers.stop()
-        await task
 
 
 async def until_started(caplog: pytest.LogCaptureFixture) -> None:
