@@ -131,7 +131,9 @@ class CacheFollower:
         known, freshness = self._known, self._known.freshness
         with known.changing():
             known.report(page.corrupt)
-            is_refilled = self._has_no_hold() and known.cache.tells_anew(page.changes)
+            has_no_hold = self._has_no_hold()
+            is_guarded = known.cache.losses.guarded_until is not None  # which holds losses back anyway
+            is_refilled = has_no_hold and not is_guarded and known.cache.tells_anew(page.changes)
             if is_refilled or self._stream.is_foreign:  # what happened meanwhile stands nowhere
                 page = replace(page, lost=True)
             if page.lost:
@@ -141,20 +143,18 @@ class CacheFollower:
                 known.take(page.changes, now)
                 if page.complete:
                     known.cache.stream_was_read(now)
-                if page.corrupt:
+                if page.corrupt or (has_no_hold and self._stream.must_read):
                     freshness.missed_changes()
                     known.doubt(now)
             self._stream.read(page, now)
             freshness.answered(now)
 
     def _has_no_hold(self) -> bool:
-        """Whether a store that is emptied and filled again would go unnoticed.
+        """Whether the stream cannot tell what was missed, such as a store that was emptied and filled again.
 
-        A stream without entries has no place to hold on to. A guard that is up holds losses back anyway.
+        A stream without entries has no place to hold on to.
         """
-        known = self._known
-        is_guarded = known.cache.losses.guarded_until is not None
-        return self._stream.id == ORIGIN and bool(known.table.alive) and not is_guarded
+        return self._stream.id == ORIGIN and bool(self._known.table.groups)
 
     def bell_failed(self, error: RegistryError, now: float) -> None:
         """Do without a doorbell that is refused; any other failure is one of the store."""

@@ -2,7 +2,8 @@
 
 An id of the change stream is a place to hold on to as long as its entry stands there. "0-0", the place before
 the first entry, is none: what is read after it need not be the first that was written, nor the table still be
-what it was. From an empty table on, the doorbell of the first entry is believed; else following begins anew.
+what it was. From an empty table on, the doorbell of the first entry is believed; else following begins anew,
+also when doorbells may have been missed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..keys import Keys
 from ..model import Change
 from ..plans import ORIGIN, ChangePage, Lookup, changes_since, last_change_id, whole_table
 from ..plans.changes import order
-from .stream import MOST_AT_ONCE, BellState, Do, Step, StreamPosition, pause_s
+from .stream import MOST_AT_ONCE, BellState, Do, Step, StreamPosition, pause_s, pulse_ms
 
 _log = logging.getLogger("sharedroutes.registry")
 
@@ -145,6 +146,9 @@ class FollowCore:
         self._blank = False
         """Whether the last Reset told that there is nothing."""
 
+        self._unsure = False
+        """Whether changes may have been missed since the place was read, if that is "0-0"."""
+
         self.refused: StoreRefused | None = None
         """Set when the store refused at the first contact: there is nothing to wait for."""
 
@@ -213,7 +217,9 @@ class FollowCore:
 
     def heard(self, message: bytes, now: float) -> None:
         """Take in a doorbell; empty = doorbells may have been missed."""
-        if self._is_full() or (self._stream.id == ORIGIN and not self._blank):
+        has_no_hold = self._stream.id == ORIGIN and not self._blank and pulse_ms(message) is None
+        self._unsure = self._unsure or (has_no_hold and bool(message))
+        if self._is_full() or has_no_hold:
             self._stream.must_read = True  # nothing is kept for a consumer that is far behind
         self._items.extend(self._stream.heard(message, now) or ())
         if self._stream.pulse_at == now and not self._error:
@@ -222,6 +228,7 @@ class FollowCore:
     def found_place(self, position: str, now: float, _took_s: float = 0.0) -> None:
         """Take in the id of the newest change: from here on every change is told."""
         self._place = position
+        self._unsure = False
         self._answered_at = now
         if not self._with_table:
             self._reset(None, now)
@@ -260,7 +267,7 @@ class FollowCore:
             _log.error("%d entries of the change stream cannot be read, the first: %s", count, first)
         if page.lost:
             self._lose(before, ResetReason.LOST)
-        elif before == ORIGIN and page.position != ORIGIN:
+        elif before == ORIGIN and (self._unsure or page.position != ORIGIN):
             self._lose(before, ResetReason.START)
         elif page.corrupt:
             self._pass_over(page, now)
@@ -270,11 +277,12 @@ class FollowCore:
 
     def bell_failed(self, error: RegistryError, now: float) -> None:
         """Note that there is no doorbell: until there is one, the stream is read every `tail_s`."""
+        self._unsure = self._unsure or not self.bell.is_missing
         self._stream.bell_failed(error, now)
 
     def failed(self, error: Exception, now: float) -> None:
         """Note a failure, logged once until the store answers again; the next step is a pause."""
-        self._stream.must_read = True
+        self._unsure = self._stream.must_read = True
         if not self._begun and isinstance(error, StoreRefused):
             self.refused = error
         elif self._error is None and isinstance(error, CorruptData):

@@ -14,9 +14,9 @@ from sharedroutes.client.observers.events import (
     LossReleased,
     RoutesChanged,
 )
-from sharedroutes.registry import Change
+from sharedroutes.registry import Change, StoreUnavailable
 from sharedroutes.registry.codec import encode_change
-from sharedroutes.registry.plans import ORIGIN
+from sharedroutes.registry.plans import ORIGIN, ChangePage
 from tests.client.fake_table import FakeTable
 from tests.client.heard import HOLD_S, PLACE, TAIL_S, Core
 
@@ -299,6 +299,22 @@ def test_the_end_of_a_broker_that_is_the_first_entry_of_a_stream_is_no_loss(know
         known.look(now)
     assert known.heard.all(FeedLost) == []
     assert known.health(4.0).held_brokers == ()
+
+
+def test_a_client_confirms_nothing_when_a_stream_without_entries_may_have_told_of_more(known: Core) -> None:
+    known.hear(lost=True)
+    known.follower.found_place(ORIGIN, 0.0)
+    known.known.cache.refresh_at = TAIL_S
+    known.look(TAIL_S)
+    known.heard.take()
+    known.follower.failed(StoreUnavailable("away"), 2.0)
+    known.follower.found_page(ChangePage((), ORIGIN, lost=False, complete=True), 3.0)
+    confirmed = []
+    for now in (3.0, 3.5):
+        known.look(now)
+        route = known.route("t")
+        confirmed.append(route and route.as_of)
+    assert confirmed == [TAIL_S, 3.5]
 
 
 @pytest.mark.parametrize("by", ["doorbell", "tail", "topics"])

@@ -127,6 +127,30 @@ def test_the_first_entry_of_a_stream_that_was_missing_is_a_reset() -> None:
     assert core.take() is None
 
 
+@pytest.mark.parametrize("missed", ["connection", "bell", "entry"])
+def test_a_follower_begins_anew_when_a_stream_without_entries_may_have_told_of_more(missed: str) -> None:
+    core = in_place(ORIGIN)
+    if missed == "connection":
+        core.failed(AWAY, 1.0)
+    elif missed == "bell":
+        core.bell_failed(AWAY, 1.0)
+    else:
+        core.heard(bell(ORIGIN, NEXT), 1.0)
+    core.found_page(page(position=ORIGIN), 3.0)
+    assert core.next_step(3.0).do is Do.READ_PLACE
+    core.found_place(ORIGIN, 3.0)
+    core.found_table(FILLED, 3.0)
+    assert core.take() == Reset(ORIGIN, FILLED, ResetReason.START)
+    core.found_page(page(position=ORIGIN), 3.0)
+    assert core.next_step(3.0).do is Do.HEAR
+
+
+def test_pulses_prove_that_nothing_was_missed_where_a_stream_has_no_entries() -> None:
+    core = in_place(ORIGIN)
+    core.heard(f"{ORIGIN} {ORIGIN} pulse 1700000000000".encode(), 0.5)
+    assert core.next_step(1.0).do is Do.HEAR
+
+
 def test_idle_tells_the_position_of_what_was_handed_out() -> None:
     core = in_place()
     assert core.idle() == Idle(HERE)

@@ -259,8 +259,12 @@ class Fleet:
 
     def told(self) -> str:
         """Return the id of what the follower was told last."""
-        said = _last_line(self.folder / "history" / f"{self.follower.name}.jsonl", '"what":"item"')
+        said = self.said()
         return str(msgspec.json.decode(said)["id"]) if said else ""
+
+    def said(self) -> str:
+        """Return what the follower wrote down last of what it was told."""
+        return _last_line(self.folder / "history" / f"{self.follower.name}.jsonl", '"what":"item"')
 
     def says(self, client: str, broker: str) -> bool:
         """Whether a client named a broker when it last spoke of a topic."""

@@ -86,8 +86,32 @@ ASKERS: Final = (
         (
             Edit(
                 "registry/change_stream/core.py",
-                "        elif before == ORIGIN and page.position != ORIGIN:\n",
-                "        elif False and before == ORIGIN and page.position != ORIGIN:\n",
+                "        elif before == ORIGIN and (self._unsure or page.position != ORIGIN):\n",
+                "        elif False and before == ORIGIN and (self._unsure or page.position != ORIGIN):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "confirmed-by-nothing",
+        "A client that finds a stream without entries again takes it that nothing was missed.",
+        ("change-without-place",) * 2,
+        (
+            Edit(
+                "client/cache_follower.py",
+                "if page.corrupt or (has_no_hold and self._stream.must_read):",
+                "if page.corrupt:",
+            ),
+        ),
+    ),
+    Mutant(
+        "sure-of-nothing",
+        "A follower that finds a stream without entries again takes it that nothing was missed.",
+        ("change-without-place",) * 2,
+        (
+            Edit(
+                "registry/change_stream/core.py",
+                "before == ORIGIN and (self._unsure or page.position != ORIGIN)",
+                "before == ORIGIN and page.position != ORIGIN",
             ),
         ),
     ),

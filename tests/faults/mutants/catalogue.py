@@ -376,9 +376,8 @@ _ALL: Final = (
         (
             Edit(
                 "client/cache_follower.py",
-                "                if page.corrupt:\n                    freshness.missed_changes()\n"
-                "                    known.doubt(now)\n",
-                "",
+                "if page.corrupt or (has_no_hold and self._stream.must_read):",
+                "if has_no_hold and self._stream.must_read:",
             ),
         ),
     ),

@@ -32,6 +32,11 @@ from tests.proxy import FaultyProxy
 _LATE_S: Final = CALL_S / 2
 """So late an answer comes in time, and there is time to lose it."""
 
+_TRIM: Final = ("XTRIM", KEYS.changes, "MAXLEN", 0)
+"""To nothing."""
+
+_UNHEARD: Final = "extra-unheard"
+
 _DRAIN: Final = "drain?wait_s=0.5"
 _DRAINS_S: Final = 0.5
 """Longer than it takes to begin, and shorter than a long one."""
@@ -259,24 +264,47 @@ def _is_routed(site: Site, topic: str) -> bool:
 @fault("files", "network", "store")
 def change_unheard(site: Site) -> Iterator[Effect]:
     """A broker changes topics while no client reaches the store, and the stream that told is trimmed."""
-    index, began_us = ("GET", KEYS.topic(SENT_TO)), now_us()
-    before = site.auditor.at_primary(index)
+    began_us = now_us()
     try:
         with site.store.network(FaultyProxy.refusing, connections_of(*site.fleet.clients.values())):
-            site.fleet.write_topics(of="broker-b", queues=2 * QUEUES)
-            site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(index) != before, "it is written")
-            site.auditor.at_primary(("XTRIM", KEYS.changes, "MAXLEN", 0))
+            _change_and_trim(site)
             yield Effect("broker-b", site.lasts(SHORT_S), WHOLE_STORE, loses=True, began_us=began_us)
         site.let_pass(JITTER_S, "all is read again")
     finally:
         site.fleet.write_topics(of="broker-b")
 
 
+@fault("files", "network", "store", "follower")
+def change_without_place(site: Site) -> Iterator[Effect]:
+    """The same with the follower, from a stream without entries on, which gives no place to hold on to."""
+    fleet, began_us = site.fleet, now_us()
+    whose = connections_of(*fleet.clients.values(), fleet.follower)
+    site.auditor.at_primary(_TRIM)
+    site.let_pass((BOUNDS.arrival_ms + BOUNDS.reread_ms) / 1_000, "all is read again")
+    try:
+        with site.store.network(FaultyProxy.refusing, whose):
+            _change_and_trim(site, _UNHEARD)
+        promised = site.promised(f"a follower tells of {_UNHEARD}", LEASE_S, lambda: _UNHEARD in fleet.said())
+        yield Effect("broker-b", 0.2, WHOLE_STORE, loses=True, details=promised, began_us=began_us)
+    finally:
+        fleet.write_topics(of="broker-b")
+
+
+def _change_and_trim(site: Site, *more: str) -> None:
+    index = ("GET", KEYS.topic(SENT_TO))
+    before = site.auditor.at_primary(index)
+    site.fleet.write_topics(*more, of="broker-b", queues=2 * QUEUES)
+    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(index) != before, "it is written")
+    for topic in more:
+        site.wait_at_most(LEASE_S, partial(_is_routed, site, topic), f"{topic} is written")
+    site.auditor.at_primary(_TRIM)
+
+
 @fault("processes", "store")
 def end_unheard(site: Site) -> Iterator[Effect]:
     """The change stream is trimmed to nothing as a broker ends: of that alone it tells."""
     broker = site.fleet.brokers["broker-a"]
-    site.auditor.at_primary(("XTRIM", KEYS.changes, "MAXLEN", 0))
+    site.auditor.at_primary(_TRIM)
     broker.kill()
     try:
         yield Effect(broker.name, site.lasts(LONG_S), (broker.name,), (broker.name,), loses=True)
