@@ -366,10 +366,12 @@ class Registrar:
 
         The session of a connection that is closed meanwhile ends at once.
         """
-        session = "" if number is None else self._sessions.open(number, broker)
+        session, open_ms = ("", 0) if number is None else self._sessions.open(number, broker)
         try:
             config, anew = self._store.config, number is not None
-            plan = fronts.vouch(config, broker, session, anew=anew, member=member, topics=topics)
+            plan = fronts.vouch(
+                config, broker, session, anew=anew, open_ms=open_ms, member=member, topics=topics
+            )
             return await self._store.run(plan)
         finally:
             if number is not None and not self._sessions.has(number, broker):

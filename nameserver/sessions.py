@@ -8,6 +8,8 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic
 from typing import Final, Protocol, TypeAlias
 
 from ..registry import AsyncRouteStore, Broker, InvalidInput, RegistryConfig, RegistryError, StoreUnavailable
@@ -46,6 +48,15 @@ class Election(Protocol):
         """Begin to ask, go on, or stop."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A replica on a connection."""
+
+    broker: Broker
+    since_s: float
+    """When it first registered there, by the monotonic clock."""
+
+
 Restore: TypeAlias = Callable[[], Awaitable[None]]
 """Brings back what the store has lost of the replicas that are connected here."""
 
@@ -58,7 +69,7 @@ class Sessions:
         self._front = front
         self._election = election
         self._rng = rng
-        self._of: dict[int, dict[tuple[str, int], Broker]] = {}
+        self._of: dict[int, dict[tuple[str, int], _Session]] = {}
         self._in_use: Counter[int] = Counter()
         self._ended: set[int] = set()
         """Connections that were closed while they are in use."""
@@ -100,17 +111,19 @@ class Sessions:
         """Whether a connection in use was closed meanwhile."""
         return number in self._ended
 
-    def open(self, number: int, broker: Broker) -> str:
-        """Return the session of a replica on a connection in use; whoever vouches notes it in the store.
+    def open(self, number: int, broker: Broker) -> tuple[str, int]:
+        """Return the session of a replica on a connection in use, and for how many ms it has been open.
 
-        Raises InvalidInput for more replicas than a process has.
+        Whoever vouches notes it in the store. Raises InvalidInput for more replicas than a process has.
         """
+        since_s = now_s = monotonic()
         if not self.is_over(number):
             here, replica = self._of.setdefault(number, {}), (broker.broker_name, broker.broker_id)
             if replica not in here and len(here) >= _MOST_REPLICAS:
                 raise InvalidInput(f"a connection may register {_MOST_REPLICAS} replicas: use another one")
-            here[replica] = broker
-        return self._name(number)
+            since_s = here[replica].since_s if replica in here else now_s
+            here[replica] = _Session(broker, since_s)
+        return self._name(number), round(1_000 * (now_s - since_s))
 
     def has(self, number: int, broker: Broker) -> bool:
         """Whether the replica has a session on the connection."""
@@ -118,25 +131,25 @@ class Sessions:
 
     def id_at(self, connection: Connection, broker_name: str, address: str) -> int | None:
         """Return the id of the replica of a group at an address that has a session on a connection."""
-        here = self._of.get(connection.number, {}).values()
+        here = [session.broker for session in self._of.get(connection.number, {}).values()]
         return next(
             (one.broker_id for one in here if (one.broker_name, one.address) == (broker_name, address)), None
         )
 
     def holds(self, broker_name: str, broker_id: int) -> bool:
         """Whether the replica has a session on any connection here."""
-        return any((broker_name, broker_id) in brokers for brokers in self._of.values())
+        return any((broker_name, broker_id) in here for here in self._of.values())
 
     def connected(self) -> list[tuple[int, Broker]]:
         """Return the replicas that are connected, each with the number of its connection."""
-        return [(number, broker) for number, brokers in self._of.items() for broker in brokers.values()]
+        return [(number, session.broker) for number, here in self._of.items() for session in here.values()]
 
     def closed(self, connection: Connection) -> None:
         """End the sessions on a connection that was closed, and the leases that nobody else holds."""
         if connection.number in self._in_use:
             self._ended.add(connection.number)
-        for broker in self._of.pop(connection.number, {}).values():
-            self.let_go(connection.number, broker)
+        for session in self._of.pop(connection.number, {}).values():
+            self.let_go(connection.number, session.broker)
 
     def let_go(self, number: int, broker: Broker) -> None:
         """End one session in the background, until the store has done it."""

@@ -1,4 +1,4 @@
--- KEYS broker, lease, sessions, deadlines, lease of id 0, then brokers and topics if they are to be looked at; ARGV broker id, address, TTL in ms ('' = that of the last vouch), session ('' = none), deadline member, member ('' = any), then broker name and topics of its table that are served; reply {'ok', epoch, token, owner ('agent', 'fronts' or 'gone' = an agent that is), '1' = the member is as given, lease of id 0, member of id 0 ('' = none)}, {'none'} = there is no lease, {'claimed', ms since then} = it is being registered, or {'other', address} = the lease is of another one; may be repeated; does without foreign deadlines, brokers and topics
+-- KEYS broker, lease, sessions, deadlines, lease of id 0, then brokers and topics if they are to be looked at; ARGV broker id, address, TTL in ms ('' = that of the last vouch), session ('' = none), age of that in ms, deadline member, member ('' = any), then broker name and topics of its table that are served; reply {'ok', epoch, token, owner ('agent', 'fronts' or 'gone' = an agent that is), '1' = the member is as given, lease of id 0, member of id 0 ('' = none)}, {'none'} = there is no lease, {'claimed', ms since then} = it is being registered, or {'other', address} = the lease is of another one; may be repeated; does without foreign deadlines, brokers and topics
 local bad = foreign(KEYS[1], 'hash') or foreign(KEYS[2], 'string') or foreign(KEYS[3], 'hash')
 if bad then return bad end
 local id, DEFAULT_TTL_MS = ARGV[1], '120000'
@@ -32,18 +32,19 @@ if not is_joint(joint, epoch) then
 end
 redis.call('HSET', KEYS[1], 'vouched:' .. id, ends_ms .. ' ' .. ttl_ms)
 if renews then
-  attempt('zset', 'ZADD', KEYS[4], ends_ms, ARGV[5])
+  attempt('zset', 'ZADD', KEYS[4], ends_ms, ARGV[6])
 end
 if ARGV[4] ~= '' then
   if redis.call('HEXISTS', KEYS[3], ARGV[4]) == 0 then
-    redis.call('HSET', KEYS[3], ARGV[4], clock_us() .. ' ' .. ARGV[2])
+    local began_us = string.format('%.0f', clock_us() - 1000 * ARGV[5])
+    redis.call('HSET', KEYS[3], ARGV[4], began_us .. ' ' .. ARGV[2])
   end
 end
 redis.call('PEXPIREAT', KEYS[3], ends_ms) -- a heartbeat that names no session keeps those that there are
-if #KEYS > 5 and not list_again(KEYS[1], KEYS[6], ARGV[7], KEYS[7], 8) then
+if #KEYS > 5 and not list_again(KEYS[1], KEYS[6], ARGV[8], KEYS[7], 9) then
   token = redis.call('HGET', KEYS[1], 'token')
 end
-local is_same = ARGV[6] == '' or ARGV[6] == member
+local is_same = ARGV[7] == '' or ARGV[7] == member
 local master = redis.pcall('GET', KEYS[5])
 local master_member = type(master) == 'string' and redis.call('HGET', KEYS[1], 'member:0')
 return {'ok', epoch, token or '', has, is_same and '1' or '0', type(master) == 'string' and master or '', master_member or ''}

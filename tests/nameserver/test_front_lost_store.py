@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import monotonic
+from typing import cast
 
 import pytest
 import redis
@@ -101,6 +103,23 @@ async def test_a_store_that_comes_back_empty_is_filled_again_while_brokers_say_n
         # The sessions are there again, too: who dies now is out.
         at_one.die()
         await await_stored(own_server, {("broker-a", "orders"), ("broker-a", "bills")})
+
+
+async def test_a_connection_that_a_store_has_lost_is_as_old_there_as_it_was(
+    own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A half-open one would else look as if the broker had just connected, and lived."""
+    held = KEYS.sessions("broker-a", 0)
+    async with running(own_server.url) as front:
+        await BrokerPeer().register(front)
+        monkeypatch.setattr("sharedroutes.nameserver.sessions.monotonic", lambda: monotonic() + 60)
+        lose_everything(own_server)
+        await await_stored(own_server, {("broker-a", "orders")})
+        with redis.Redis.from_url(own_server.url) as admin:
+            await await_until(lambda: admin.exists(held), description="its session is there again")
+            (said,) = cast(list[bytes], admin.hvals(held))
+            now_us = 1_000_000 * cast(tuple[int, int], admin.time())[0]
+    assert int(said.split()[0]) < now_us - 50_000_000
 
 
 @pytest.mark.parametrize("fronts", [1, 2])

@@ -34,9 +34,11 @@ class Fronts:
         for name in names:
             await self.store.run(fronts.front_beat(self.store.config, name, ttl_ms))
 
-    async def vouch(self, session: str, one: Broker = BROKER, *, anew: bool = True) -> fronts.Vouch:
+    async def vouch(
+        self, session: str, one: Broker = BROKER, *, anew: bool = True, open_ms: int = 0
+    ) -> fronts.Vouch:
         member = codec.encode_member(one) if anew else b""
-        plan = fronts.vouch(self.store.config, one, session, anew=anew, member=member)
+        plan = fronts.vouch(self.store.config, one, session, anew=anew, open_ms=open_ms, member=member)
         found: fronts.Vouch = await self.store.run(plan)
         return found
 
@@ -154,6 +156,13 @@ async def test_a_goodbye_on_the_newest_connection_ends_all_older_ones(there: Fro
     assert not await there.is_served()
 
 
+async def test_a_goodbye_ends_an_older_connection_that_the_store_learned_of_later(there: Fronts) -> None:
+    await there.live("f1")
+    await there.register("f1.2")
+    assert isinstance(await there.vouch("f1.1", open_ms=60_000), Vouched)
+    assert await there.release("f1.2", why=Ending.GOODBYE)
+
+
 async def test_a_goodbye_on_a_connection_that_never_registered_ends_the_broker(there: Fronts) -> None:
     await there.live("f1")
     await there.register("f1.1")
@@ -193,6 +202,14 @@ async def test_a_verdict_from_before_a_new_connection_ends_nothing(there: Fronts
     assert not await there.store.run(judged(60_000))
     assert await there.is_served()
     assert await there.store.run(judged(0))
+
+
+async def test_a_verdict_ends_a_session_that_is_older_although_the_store_had_lost_it(there: Fronts) -> None:
+    await there.live("f1")
+    await there.register("")
+    assert isinstance(await there.vouch("f1.1", open_ms=60_000), Vouched)
+    plan = fronts.release(there.store.config, BROKER, (), Ending.DEAD, "silent", judged_ms=50_000)
+    assert await there.store.run(plan)
 
 
 async def test_a_heartbeat_of_a_broker_that_is_not_registered_brings_nothing(there: Fronts) -> None:

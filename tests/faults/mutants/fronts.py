@@ -91,4 +91,10 @@ AT_FRONTS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "connected-when-told",
+        "A connection that the store had lost counts from when a front tells of it again.",
+        ("die-half-open",),
+        (Edit("registry/lua/vouch.lua", "clock_us() - 1000 * ARGV[5]", "clock_us()"),),
+    ),
 )

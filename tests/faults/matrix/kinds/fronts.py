@@ -66,6 +66,12 @@ _READ_S: Final = 3.0
 _RESTORED_S: Final = 4.0
 """Longer than fronts take, at slow answers, to bring back what they take for lost."""
 
+_TOLD_AGAIN_S: Final = 1.5
+"""Longer than until fronts begin with that."""
+
+_ESTABLISHED_S: Final = 4.0
+"""Longer than it takes to find out that a broker hangs: who connects meanwhile lives."""
+
 
 @fault("processes")
 def silent_at_a_front(site: Site) -> Iterator[Effect]:
@@ -277,6 +283,29 @@ def die_while_asking(site: Site) -> Iterator[Effect]:
     finally:
         site.start(broker)
         site.change_topic(QUEUES)
+
+
+@fault("processes", "network")
+def die_half_open(site: Site) -> Iterator[Effect]:
+    """A broker comes back on new connections, and dies: former ones, half open, do not speak for it."""
+    broker, began_us = site.fleet.brokers["broker-c"], now_us()
+
+    def is_out() -> bool:
+        return site.auditor.lease(broker.name) is None
+
+    with site.fleet.network(FaultyProxy.abandoning, connections_of(broker), *site.fleet.fronts):
+        site.wait_at_most(2 * LEASE_S, is_out, "who says nothing is out")
+    site.wait_at_most(2 * LEASE_S, lambda: not is_out(), "it is back")
+    site.let_pass(_ESTABLISHED_S, "its new connections are no news")
+    with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*site.fleet.fronts.values())):
+        site.let_pass(_TOLD_AGAIN_S, "its fronts tell the store of all connections")
+        broker.kill()
+    try:
+        promised = site.promised("who dies is out", BOUNDS.gone_ms / 1_000, is_out)
+        effect = Effect(broker.name, site.lasts(SHORT_S), (broker.name,), (broker.name,))
+        yield replace(effect, details=promised, began_us=began_us)
+    finally:
+        site.start(broker)
 
 
 @fault("processes")
