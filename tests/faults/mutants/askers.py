@@ -159,4 +159,29 @@ ASKERS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "waits-beyond-its-deadline",
+        "A thread waits for the store's answer longer than its attempts may last.",
+        ("try-without-store",),
+        (
+            Edit(
+                "client/flights.py",
+                "flight.exception(None if until == inf else until - monotonic())",
+                "flight.exception()",
+            ),
+        ),
+    ),
+    Mutant(
+        "believes-whom-nobody-names",
+        "A client that reads at replicas takes any primary for that of the registry.",
+        ("replica-promoted",),
+        (
+            Edit(
+                "registry/connection/reading.py",
+                "        if address != self._primary:\n",
+                "        if False and address != self._primary:\n",
+            ),
+        ),
+        "sentinel",
+    ),
 )

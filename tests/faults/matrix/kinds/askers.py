@@ -9,7 +9,7 @@ from dataclasses import replace
 from threading import Barrier, Event, Thread
 from typing import Final
 
-from sharedroutes.client import AsyncRouteClient, ClientConfig, NoRoute, RouteClient
+from sharedroutes.client import AsyncRouteClient, ClientConfig, NoRoute, RetryPolicy, RouteClient
 from sharedroutes.registry import RegistryConfig, RegistryError
 from sharedroutes.remoting import FrameReader, RemotingCommand, RequestCode
 from tests.faults.checker.history import now_us
@@ -24,6 +24,9 @@ _ASKS_S: Final = 0.4
 """For so long a client waits for the store: shorter than until one that stands still is replaced."""
 
 _GIVES_UP_S: Final = _ASKS_S / 2
+_ENDS_S: Final = _GIVES_UP_S + 0.6
+"""So long after it began at most a process that is not alone gives up."""
+
 _CROWD: Final = 100
 """More than a front lets wait for one connection (Limits.in_flight_per_connection)."""
 
@@ -33,14 +36,47 @@ _FORKED_S: Final = 0.5
 """Longer than it takes to send a question and to fork."""
 
 
+class _Pair:
+    """A client for threads and one for asyncio, which begin together to do what a subclass says."""
+
+    def __init__(self, url: str, config: ClientConfig) -> None:
+        self._url, self._config = url, config
+        self.together = Barrier(3, timeout=_BEGUN_S)
+        """Of both and who starts them: when they have begun, and when they are to ask."""
+
+    def begin(self) -> None:
+        """Start both, and wait until they have begun."""
+        for run in (self._run_in_a_thread, lambda: asyncio.run(self._run_in_tasks())):
+            Thread(target=run, daemon=True).start()  # perhaps it waits for ever
+        self.together.wait()
+
+    def _run_in_a_thread(self) -> None:
+        with RouteClient.from_url(self._url, self._config) as client:
+            self.together.wait()
+            self.together.wait()
+            self.from_a_thread(client)
+
+    async def _run_in_tasks(self) -> None:
+        async with AsyncRouteClient.from_url(self._url, self._config) as client:
+            await asyncio.to_thread(self.together.wait)
+            await asyncio.to_thread(self.together.wait)
+            await self.from_tasks(client)
+
+    def from_a_thread(self, client: RouteClient) -> None:
+        """Use the client."""
+        raise NotImplementedError
+
+    async def from_tasks(self, client: AsyncRouteClient) -> None:
+        """Use the client."""
+        raise NotImplementedError
+
+
 @fault("store")
 def ask_without_store(site: Site) -> Iterator[Effect]:
     """Clients ask for a topic while the store stands still, and until it answers; one task gives up."""
     began_us, asking = now_us(), _Asking(site.fleet.store.url)
-    for ask in (asking.from_a_thread, lambda: asyncio.run(asking.from_tasks())):
-        Thread(target=ask, daemon=True).start()  # perhaps it waits for ever
     try:
-        asking.together.wait()
+        asking.begin()
         with contextmanager(paused)(site, (0.0, 0.0)) as effect:
             asking.together.wait()
             site.wait_at_most(3 * _ASKS_S, asking.have_failed, "nobody is answered")
@@ -50,17 +86,14 @@ def ask_without_store(site: Site) -> Iterator[Effect]:
         asking.is_over.set()
 
 
-class _Asking:
-    """A client for threads and one for asyncio, which begin to ask together."""
+class _Asking(_Pair):
+    """Both ask until there is an answer."""
 
     def __init__(self, url: str) -> None:
         registry = RegistryConfig(call_deadline_s=_ASKS_S, connect_deadline_s=_ASKS_S)
-        self._url, self._config = url, ClientConfig(registry=registry)
+        super().__init__(url, ClientConfig(registry=registry))
         self._errors: list[str] = []
         self._answers: list[str] = []
-        self.together = Barrier(3, timeout=_BEGUN_S)
-        """Of both and who starts them: when they have begun, and when they are to ask."""
-
         self.is_over = Event()
 
     def have_failed(self) -> bool:
@@ -71,27 +104,21 @@ class _Asking:
         """Whether both have had an answer."""
         return {*self._answers} == {"thread", "task"}
 
-    def from_a_thread(self) -> None:
+    def from_a_thread(self, client: RouteClient) -> None:
         """Ask until there is an answer."""
-        with RouteClient.from_url(self._url, self._config) as client:
-            self.together.wait()
-            self.together.wait()
-            while self._goes_on("thread"):
-                with self._noted("thread"):
-                    client.route(SENT_TO)
+        while self._goes_on("thread"):
+            with self._noted("thread"):
+                client.route(SENT_TO)
 
-    async def from_tasks(self) -> None:
+    async def from_tasks(self, client: AsyncRouteClient) -> None:
         """Ask until there is an answer, each time with another one who gives up."""
-        async with AsyncRouteClient.from_url(self._url, self._config) as client:
-            await asyncio.to_thread(self.together.wait)
-            await asyncio.to_thread(self.together.wait)
-            while self._goes_on("task"):
-                first, second = (asyncio.create_task(client.route(SENT_TO)) for _ in range(2))
-                await asyncio.wait([first], timeout=_GIVES_UP_S)
-                first.cancel()
-                with self._noted("task"):
-                    await second
-                await asyncio.wait([first])
+        while self._goes_on("task"):
+            first, second = (asyncio.create_task(client.route(SENT_TO)) for _ in range(2))
+            await asyncio.wait([first], timeout=_GIVES_UP_S)
+            first.cancel()
+            with self._noted("task"):
+                await second
+            await asyncio.wait([first])
 
     def _goes_on(self, who: str) -> bool:
         return not (who in self._answers or self.is_over.is_set())
@@ -106,6 +133,50 @@ class _Asking:
             self._errors.append(who)
         else:
             self._answers.append(who)
+
+
+@fault("store")
+def try_without_store(site: Site) -> Iterator[Effect]:
+    """Clients try to send, and know no route, while the store stands still: they give up in time."""
+    began_us, trying = now_us(), _Trying(site.fleet.store.url)
+    trying.begin()
+    with contextmanager(paused)(site, (0.0, 0.0)) as effect:
+        trying.together.wait()
+        promised = site.promised("attempts end by their deadline", _ENDS_S, trying.have_ended)
+    yield replace(effect, lasts_s=site.lasts(SHORT_S), began_us=began_us, details=promised)
+
+
+class _Trying(_Pair):
+    """Both make attempts that have less time than a call of the store."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, ClientConfig(registry=RegistryConfig(call_deadline_s=10 * _ENDS_S)))
+        self._policy = RetryPolicy(deadline_s=_GIVES_UP_S)
+        self._ended: list[str] = []
+
+    def have_ended(self) -> bool:
+        """Whether both have given up."""
+        return {*self._ended} == {"thread", "task"}
+
+    def from_a_thread(self, client: RouteClient) -> None:
+        """Ask for a queue."""
+        with self._noted("thread"):
+            for attempt in client.attempts(SENT_TO, policy=self._policy):
+                with attempt:
+                    pass
+
+    async def from_tasks(self, client: AsyncRouteClient) -> None:
+        """Ask for a queue."""
+        with self._noted("task"):
+            async for attempt in client.attempts(SENT_TO, policy=self._policy):
+                async with attempt:
+                    pass
+
+    @contextmanager
+    def _noted(self, who: str) -> Iterator[None]:
+        with suppress(RegistryError):
+            yield
+        self._ended.append(who)
 
 
 @fault("processes", "store")

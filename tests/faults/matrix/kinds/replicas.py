@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, cast
 
 from sharedroutes.registry import EmbeddedServer
+from tests.faults.checker.history import now_us
 from tests.faults.matrix.kinds.kind import LONG_S, Effect, Site, connections_of, fault
 from tests.faults.matrix.settings import BOUNDS, LEASE_S, RECONNECT_S, REFRESH_S
 from tests.faults.matrix.sockets import made_by
@@ -21,6 +22,9 @@ _DRIP_S: Final = 0.002
 _LAGS_S: Final = 2.0
 _LEAVES_S: Final = 1.0 + 2 * RECONNECT_S + BOUNDS.stale_ms / 1_000
 """It waits a second for who is behind, and asks the primary, and that again, within `reconnect_s`."""
+
+_UNNAMED_S: Final = 7.0
+"""Longer than until a client asks a silent server what it is; shorter than until Sentinels mend it."""
 
 _FALLS_BACK_S: Final = 10.0
 _BACK_S: Final = 30.0 + REFRESH_S + BOUNDS.stale_ms / 1_000
@@ -92,6 +96,31 @@ def replica_stands_still(site: Site) -> Iterator[Effect]:
     reads_at, _ = found
     with site.store.network(FaultyProxy.hanging, _link_of(reads_at)):
         yield Effect(f"the server at {reads_at.port}", site.lasts(LONG_S))
+
+
+@fault("store", "processes", "network", on=_has_two_replicas)
+def replica_promoted(site: Site) -> Iterator[Effect]:
+    """The replica at which a client reads is told to be a primary, which Sentinels do not call so."""
+    found, client = _replicas(site), _reader(site)
+    if found is None:
+        yield _NOBODY
+        return
+    (reads_at, _), began_us = found, now_us()
+    admin = site.store.admin(reads_at)
+    _, host, port, *_ = cast(list[bytes | int], admin.execute_command("ROLE"))
+    admin.execute_command("REPLICAOF", "NO", "ONE")
+    try:
+        promised = site.promised(
+            "a client leaves a primary that nobody names",
+            _UNNAMED_S,
+            lambda: site.fleet.reads_at(client.name) is not reads_at,
+            client,
+        )
+        yield Effect(
+            f"the server at {reads_at.port}", 0.2, (client.name,), details=promised, began_us=began_us
+        )
+    finally:
+        admin.execute_command("REPLICAOF", host, port)
 
 
 @fault("store", "processes", "network", on=_has_two_replicas)
