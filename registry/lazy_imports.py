@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for: quick to import, small in memory.
+"""Names and modules that are imported when they are first asked for: quick to import, small in memory.
 
 What a long-running process needs is imported at its start: later, an upgrade may have replaced the files.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import LazyLoader, find_spec, module_from_spec
 
 
 def lazy_imports(
@@ -26,3 +27,18 @@ def lazy_imports(
         return found
 
     return get, lambda: sorted({*vars(sys.modules[package]), *modules})
+
+
+def import_late(name: str) -> None:
+    """Have a module of a package run when something of it is used, and not by `from package import module`.
+
+    For processes of our own: in others it is not ours to say how modules are imported.
+    """
+    spec = find_spec(name)
+    if name in sys.modules or spec is None or spec.loader is None:
+        return
+    spec.loader = LazyLoader(spec.loader)
+    sys.modules[name] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    package, _, last = name.rpartition(".")
+    setattr(sys.modules[package], last, module)

@@ -1,1 +1,6 @@
 """The process around the agents of one or several brokers."""
+
+from ...registry.lazy_imports import import_late
+
+import_late("importlib.metadata")
+"""redis-py imports it for its own version, which nobody needs, and so csv, email and zipfile: 1.3 MB."""

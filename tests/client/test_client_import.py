@@ -85,8 +85,8 @@ def modules_after(code: str) -> set[str]:
         ("from sharedroutes.client import RouteClient", "", "sharedroutes.remoting.frames"),
         ("from sharedroutes.client import RouteClient", "", "sharedroutes.client.selection.allocation"),
         ("from sharedroutes.client import RouteClient", "", "fractions"),
-        ("import sharedroutes.broker_agent", "sharedroutes.registry.plans.registration", "none"),
-        ("import sharedroutes.broker_agent", "sharedroutes.registry.plans.operators", "none"),
+        ("import sharedroutes.broker_agent.agent", "sharedroutes.registry.plans.registration", "none"),
+        ("import sharedroutes.broker_agent.agent", "sharedroutes.registry.plans.operators", "none"),
         ("import sharedroutes.nameserver.front", "sharedroutes.registry.plans.registration", "none"),
     ],
 )

@@ -13,10 +13,10 @@ from typing import Final
 
 import pytest
 
-from sharedroutes import client, registry
+from sharedroutes import broker_agent, client, registry
 
 SOURCE: Final = Path(__file__).parents[2] / "src"
-PACKAGES: Final[tuple[ModuleType, ...]] = (registry, client)
+PACKAGES: Final[tuple[ModuleType, ...]] = (broker_agent, client, registry)
 
 OPERATORS: Final = (
     *("acl", "change_stream.core", "embedded", "export_file"),
@@ -81,3 +81,26 @@ def test_an_agent_does_without_what_operators_do() -> None:
     assert not registry_modules & imported
     for name in OPERATORS:
         import_module(f"{registry.__name__}.{name}")  # it is there, under that name
+
+
+def test_a_module_that_is_imported_late_runs_when_something_of_it_is_used() -> None:
+    program = """
+import sys
+from sharedroutes.registry.lazy_imports import import_late
+import_late("importlib.metadata")
+from importlib import metadata
+print("zipfile" in sys.modules, metadata is sys.modules["importlib.metadata"])
+print(bool(metadata.version("redis")), "zipfile" in sys.modules)
+"""
+    assert run_python(program) == "False True\nTrue True\n"
+
+
+def test_a_module_that_is_imported_already_is_left_alone() -> None:
+    program = """
+import importlib.metadata as before
+from sharedroutes.registry.lazy_imports import import_late
+import_late("importlib.metadata")
+import importlib.metadata
+print(importlib.metadata is before)
+"""
+    assert run_python(program) == "True\n"

@@ -46,7 +46,7 @@ _SWITCHED: Final = "switch-primary"
 _UNHEARD: Final = ("fronts-", "leave-")
 """What the names of faults begin with in which a broker lives, answers, and no front hears it."""
 
-_HALF_OPEN: Final = ("front-half-open", "fronts-half-open")
+_HALF_OPEN: Final = ("front-half-open", "fronts-half-open", "die-half-open")
 _IDLE_US: Final = 120_000_000
 """For so long a front takes a connection that is half open for one of the broker."""
 

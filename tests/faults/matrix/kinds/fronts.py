@@ -299,11 +299,12 @@ def die_half_open(site: Site) -> Iterator[Effect]:
     site.let_pass(_ESTABLISHED_S, "its new connections are no news")
     with site.store.network(lambda proxy: proxy.slow(_SLOW_S), connections_of(*site.fleet.fronts.values())):
         site.let_pass(_TOLD_AGAIN_S, "its fronts tell the store of all connections")
+        takes_us = now_us()
         broker.kill()
     try:
         promised = site.promised("who dies is out", BOUNDS.gone_ms / 1_000, is_out)
         effect = Effect(broker.name, site.lasts(SHORT_S), (broker.name,), (broker.name,))
-        yield replace(effect, details=promised, began_us=began_us)
+        yield replace(effect, details=promised, began_us=began_us, takes_us=takes_us)
     finally:
         site.start(broker)
 
