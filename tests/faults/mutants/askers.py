@@ -184,4 +184,16 @@ ASKERS: Final = (
         ),
         "sentinel",
     ),
+    Mutant(
+        "failed-lookup-stays",
+        "A lookup that has failed is an answer for all who ask for that topic later.",
+        ("ask-without-store",) * 2,
+        (
+            Edit(
+                "client/flights.py",
+                "_, flight = self._flying.pop(topic)",
+                "_, flight = self._flying.pop(topic) if error is None else self._flying[topic]",
+            ),
+        ),
+    ),
 )

@@ -27,6 +27,9 @@ _GIVES_UP_S: Final = _ASKS_S / 2
 _ENDS_S: Final = _GIVES_UP_S + 0.6
 """So long after it began at most a process that is not alone gives up."""
 
+_AGAIN_S: Final = 0.02
+"""Between two questions: without, who fails at once would leave the harness no time."""
+
 _CROWD: Final = 100
 """More than a front lets wait for one connection (Limits.in_flight_per_connection)."""
 
@@ -109,6 +112,7 @@ class _Asking(_Pair):
         while self._goes_on("thread"):
             with self._noted("thread"):
                 client.route(SENT_TO)
+            self.is_over.wait(_AGAIN_S)
 
     async def from_tasks(self, client: AsyncRouteClient) -> None:
         """Ask until there is an answer, each time with another one who gives up."""
@@ -119,6 +123,7 @@ class _Asking(_Pair):
             with self._noted("task"):
                 await second
             await asyncio.wait([first])
+            await asyncio.sleep(_AGAIN_S)
 
     def _goes_on(self, who: str) -> bool:
         return not (who in self._answers or self.is_over.is_set())
