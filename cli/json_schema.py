@@ -49,14 +49,14 @@ class Printed(NamedTuple):
 
 
 def _agent_page() -> Any:
-    """Return the types of what an agent shows; raises ModuleNotFoundError without the extra `agent`."""
-    from ..broker_agent.process.process_status import PAGE  # noqa: PLC0415 - and who asks an agent may lack it
+    """Return the types of what an agent shows."""
+    from ..broker_agent.process.process_status import PAGE  # noqa: PLC0415 - few ask for it
 
     return PAGE
 
 
 def _checked() -> Any:
-    """Return the type of what `agent --check` prints, likewise."""
+    """Return the type of what `agent --check` prints."""
     from ..broker_agent.process.check import Checked  # noqa: PLC0415 - as above
 
     return Checked
@@ -130,10 +130,7 @@ def json_schema(words: tuple[str, ...], *, line: bool) -> None:
     name = ALIASES.get(name, name)
     if name not in PRINTED:
         raise click.UsageError(f"{name!r} prints no JSON; these do: {', '.join(PRINTED)}")
-    try:
-        found = schema(PRINTED[name], line=line)
-    except ModuleNotFoundError as error:
-        raise click.UsageError(str(error)) from error
+    found = schema(PRINTED[name], line=line)
     print_record("json", {"$schema": DIALECT, "title": f"sharedroutes {name}", **found})
 
 
