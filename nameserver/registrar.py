@@ -254,7 +254,8 @@ class Registrar:
         for _ in range(_TRIES):
             known = self._known.get((broker.broker_name, broker.broker_id))
             token, member = known.said.get(said.digest, _NEVER) if known is not None else _NEVER
-            vouching = self._vouch(broker, number, member, self._looked_for(broker, known))
+            topics = self._looked_for(broker, known)
+            vouching = self._vouch(broker, number, member, topics, speaks=said.speaks)
             # Nothing is told of it: so what was written can be heard of at the same time.
             found = (await asyncio.gather(vouching, self._settled()))[0] if done else await vouching
             if isinstance(found, Vouched) and (done or _is_known(broker, found, token)):
@@ -360,17 +361,25 @@ class Registrar:
         return looked_for(self._store.keys, known.topics, known.corrupt_keys)
 
     async def _vouch(
-        self, broker: Broker, number: int | None = None, member: bytes = b"", topics: Sequence[str] = ()
+        self,
+        broker: Broker,
+        number: int | None = None,
+        member: bytes = b"",
+        topics: Sequence[str] = (),
+        *,
+        speaks: bool = True,
     ) -> fronts.Vouch:
         """Renew the lease of a broker; one that registers has a session on the connection of this number.
 
         The session of a connection that is closed meanwhile ends at once.
         """
-        session, open_ms = ("", 0) if number is None else self._sessions.open(number, broker)
+        session, silent_ms = "", 0
+        if number is not None:
+            session, silent_ms = self._sessions.open(number, broker, speaks=speaks)
         try:
             config, anew = self._store.config, number is not None
             plan = fronts.vouch(
-                config, broker, session, anew=anew, open_ms=open_ms, member=member, topics=topics
+                config, broker, session, anew=anew, silent_ms=silent_ms, member=member, topics=topics
             )
             return await self._store.run(plan)
         finally:
@@ -389,6 +398,8 @@ class Registrar:
 
 class _Said:
     """A registration as it was sent; its body is read when it is needed, which it seldom is."""
+
+    speaks: Final = True
 
     def __init__(self, request: RemotingCommand, config: RegistryConfig) -> None:
         self._request = request
@@ -432,6 +443,8 @@ class _Said:
 
 class _Remembered:
     """All that a replica has said, for a store that has lost it."""
+
+    speaks: Final = False
 
     def __init__(self, known: _Known, config: RegistryConfig) -> None:
         self._known = known

@@ -53,8 +53,8 @@ class _Session:
     """A replica on a connection."""
 
     broker: Broker
-    since_s: float
-    """When it first registered there, by the monotonic clock."""
+    spoke_s: float
+    """When it last registered there itself, by the monotonic clock."""
 
 
 Restore: TypeAlias = Callable[[], Awaitable[None]]
@@ -111,19 +111,20 @@ class Sessions:
         """Whether a connection in use was closed meanwhile."""
         return number in self._ended
 
-    def open(self, number: int, broker: Broker) -> tuple[str, int]:
-        """Return the session of a replica on a connection in use, and for how many ms it has been open.
+    def open(self, number: int, broker: Broker, *, speaks: bool = True) -> tuple[str, int]:
+        """Return the session of a replica on a connection in use, and how many ms ago it registered there.
 
-        Whoever vouches notes it in the store. Raises InvalidInput for more replicas than a process has.
+        Whoever vouches notes it in the store. `speaks`: whether it registers now, and is not brought back.
+        Raises InvalidInput for more replicas than a process has.
         """
-        since_s = now_s = monotonic()
+        spoke_s = now_s = monotonic()
         if not self.is_over(number):
             here, replica = self._of.setdefault(number, {}), (broker.broker_name, broker.broker_id)
             if replica not in here and len(here) >= _MOST_REPLICAS:
                 raise InvalidInput(f"a connection may register {_MOST_REPLICAS} replicas: use another one")
-            since_s = here[replica].since_s if replica in here else now_s
-            here[replica] = _Session(broker, since_s)
-        return self._name(number), round(1_000 * (now_s - since_s))
+            spoke_s = here[replica].spoke_s if replica in here and not speaks else now_s
+            here[replica] = _Session(broker, spoke_s)
+        return self._name(number), round(1_000 * (now_s - spoke_s))
 
     def has(self, number: int, broker: Broker) -> bool:
         """Whether the replica has a session on the connection."""

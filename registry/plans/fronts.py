@@ -77,7 +77,7 @@ def vouch(
     session: str,
     *,
     anew: bool,
-    open_ms: int = 0,
+    silent_ms: int = 0,
     member: bytes = b"",
     topics: Sequence[str] = (),
 ) -> Plan[Vouch]:
@@ -85,10 +85,10 @@ def vouch(
 
     RocketMQ: REGISTER_BROKER (`anew`), QUERY_DATA_VERSION, BROKER_HEARTBEAT. The lease is never shortened by
     it, and agents do not shorten it either. Without `anew` it is renewed by the timeout that was said
-    before. `open_ms`: how old the session is, which the store may have lost. `member`: what the group should
-    have for the replica, as `codec.encode_member` writes it; empty = whatever it has. Who registers is listed
-    again where it was lost, and its table gets another token when one of `topics`, some of it that must be
-    listed, is not.
+    before. `silent_ms`: how long ago it registered on a connection that the store may have lost. `member`:
+    what the group should have for the replica, as `codec.encode_member` writes it; empty = whatever it has.
+    Who registers is listed again where it was lost, and its table gets another token when one of `topics`,
+    some of it that must be listed, is not.
     """
     write, broker_id = Write.of(config, broker), broker.broker_id
     group, lease, deadlines, _ = write.lease_keys
@@ -103,7 +103,7 @@ def vouch(
             broker.address,
             broker.heartbeat_timeout_ms if anew and broker.heartbeat_timeout_ms else "",
             session,
-            open_ms,
+            silent_ms,
             write.lease_member,
             member,
             *((broker.broker_name, *topics) if anew else ()),

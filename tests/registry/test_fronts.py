@@ -35,10 +35,10 @@ class Fronts:
             await self.store.run(fronts.front_beat(self.store.config, name, ttl_ms))
 
     async def vouch(
-        self, session: str, one: Broker = BROKER, *, anew: bool = True, open_ms: int = 0
+        self, session: str, one: Broker = BROKER, *, anew: bool = True, silent_ms: int = 0
     ) -> fronts.Vouch:
         member = codec.encode_member(one) if anew else b""
-        plan = fronts.vouch(self.store.config, one, session, anew=anew, open_ms=open_ms, member=member)
+        plan = fronts.vouch(self.store.config, one, session, anew=anew, silent_ms=silent_ms, member=member)
         found: fronts.Vouch = await self.store.run(plan)
         return found
 
@@ -159,7 +159,7 @@ async def test_a_goodbye_on_the_newest_connection_ends_all_older_ones(there: Fro
 async def test_a_goodbye_ends_an_older_connection_that_the_store_learned_of_later(there: Fronts) -> None:
     await there.live("f1")
     await there.register("f1.2")
-    assert isinstance(await there.vouch("f1.1", open_ms=60_000), Vouched)
+    assert isinstance(await there.vouch("f1.1", silent_ms=60_000), Vouched)
     assert await there.release("f1.2", why=Ending.GOODBYE)
 
 
@@ -207,7 +207,7 @@ async def test_a_verdict_from_before_a_new_connection_ends_nothing(there: Fronts
 async def test_a_verdict_ends_a_session_that_is_older_although_the_store_had_lost_it(there: Fronts) -> None:
     await there.live("f1")
     await there.register("")
-    assert isinstance(await there.vouch("f1.1", open_ms=60_000), Vouched)
+    assert isinstance(await there.vouch("f1.1", silent_ms=60_000), Vouched)
     plan = fronts.release(there.store.config, BROKER, (), Ending.DEAD, "silent", judged_ms=50_000)
     assert await there.store.run(plan)
 
