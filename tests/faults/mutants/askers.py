@@ -196,4 +196,16 @@ ASKERS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "lost-feed-guards-nothing",
+        "A client that lost its place in the stream believes what looks lack as if it had not.",
+        ("flushall", "begin-after-loss", "ask-after-loss"),
+        (
+            Edit(
+                "client/cache.py",
+                "        if self.table.alive:\n            self.losses.changes_lost(now)\n",
+                "",
+            ),
+        ),
+    ),
 )

@@ -73,4 +73,16 @@ LINKS: Final = (
             ),
         ),
     ),
+    Mutant(
+        "attempt-takes-all",
+        "An attempt may take all the time that is left, so that none can follow.",
+        ("pause-broker", "link-hanging", "pause-broker"),
+        (
+            Edit(
+                "client/attempts/policy.py",
+                "return min(left_s, max(_LEAST_SHARE_S, left_s / min(following + 1, _MOST_SHARES)))",
+                "return left_s",
+            ),
+        ),
+    ),
 )
