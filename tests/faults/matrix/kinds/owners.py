@@ -278,6 +278,9 @@ def change_unheard(site: Site) -> Iterator[Effect]:
 def change_without_place(site: Site) -> Iterator[Effect]:
     """The same with the follower, from a stream without entries on, which gives no place to hold on to."""
     fleet, began_us = site.fleet, now_us()
+    if fleet.agents["agent-b"].says("phase") != "serving":  # nobody reads its file
+        yield Effect("broker-b", 0.1)
+        return
     whose = connections_of(*fleet.clients.values(), fleet.follower)
     site.auditor.at_primary(_TRIM)
     site.let_pass((BOUNDS.arrival_ms + BOUNDS.reread_ms) / 1_000, "all is read again")
