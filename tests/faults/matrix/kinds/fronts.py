@@ -264,16 +264,31 @@ def pause_broker_and_wake(site: Site) -> Iterator[Effect]:
     yield Effect(broker.name, 0.2, (broker.name,), details=promised, began_us=began_us)
 
 
+def _leave_fronts(site: Site, broker: Program) -> None:
+    sessions = KEYS.sessions(broker.name, 0)
+    broker.signal(LEAVES)
+    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(("EXISTS", sessions)) == [0], "it has left")
+
+
+def _come_back(site: Site, broker: Program) -> None:
+    sessions, both = KEYS.sessions(broker.name, 0), [len(site.fleet.fronts)]
+    broker.signal(COMES)
+    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(("HLEN", sessions)) == both, "it is back")
+
+
 @fault("processes", "network")
 def die_while_asking(site: Site) -> Iterator[Effect]:
-    """A broker is killed while its fronts wait for the store with what it has asked."""
+    """A broker that has just come is killed while its fronts wait for the store with what it has asked."""
     broker, whose = site.fleet.brokers["broker-c"], connections_of(*site.fleet.fronts.values())
     site.rest()
-    began_us = now_us()
+    began_us = takes_us = now_us()
+    _leave_fronts(site, broker)
+    _come_back(
+        site, broker
+    )  # who asks it whether it lives believes so for a while: what fronts see has to count
     with site.store.network(lambda proxy: proxy.slow(_SLOW_S), whose):
         site.order(broker.name, UPDATE_TOPIC, {"topic": ALSO_SENT_TO, "readQueueNums": str(2 * QUEUES)})
         site.let_pass(_SLOW_S / 2, "it has asked both")
-        takes_us = now_us()
         broker.kill()
     try:
         within_s, ended = BOUNDS.gone_ms / 1_000, lambda: site.auditor.lease(broker.name) is None
@@ -317,13 +332,9 @@ def leave_fronts_to_agent(site: Site) -> Iterator[Effect]:
     if agent.says("phase") != "serving":
         yield Effect("fronts have it", 0.1)
         return
-    sessions = KEYS.sessions(broker.name, 0)
-    broker.signal(LEAVES)
-    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(("EXISTS", sessions)) == [0], "it has left")
+    _leave_fronts(site, broker)
     site.let_pass(2 * HEARTBEAT_S, "its agent renews it")
-    broker.signal(COMES)
-    both = [len(site.fleet.fronts)]
-    site.wait_at_most(LEASE_S, lambda: site.auditor.at_primary(("HLEN", sessions)) == both, "it is back")
+    _come_back(site, broker)
     site.let_pass(2 * HEARTBEAT_S, "its agent would have been told")
 
     def keeps() -> bool:
