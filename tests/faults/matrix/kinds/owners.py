@@ -288,7 +288,8 @@ def change_without_place(site: Site) -> Iterator[Effect]:
         with site.store.network(FaultyProxy.refusing, whose):
             _change_and_trim(site, _UNHEARD)
         promised = site.promised(f"a follower tells of {_UNHEARD}", LEASE_S, lambda: _UNHEARD in fleet.said())
-        yield Effect("broker-b", 0.2, WHOLE_STORE, loses=True, details=promised, began_us=began_us)
+        lasts_s = (BOUNDS.stale_ms + BOUNDS.reread_ms) / 1_000  # until clients know of it, too
+        yield Effect("broker-b", lasts_s, WHOLE_STORE, loses=True, details=promised, began_us=began_us)
     finally:
         fleet.write_topics(of="broker-b")
 
