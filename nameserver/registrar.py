@@ -118,7 +118,7 @@ class Registrar:
         """Register a broker with its topics, with the settings of who writes (RocketMQ: REGISTER_BROKER)."""
         expected = header.number(request, "bodyCrc32", 0)
         broker, number, said = header.broker_of(request), connection.number, _Said(request, config)
-        with self._sessions.in_use(number):
+        with self._sessions.registering(connection, broker):
             async with self._turn(broker):
                 # It would come, and go at once, before the one that waits behind it.
                 if not connection.is_open:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -74,6 +74,9 @@ class Sessions:
         self._ended: set[int] = set()
         """Connections that were closed while they are in use."""
 
+        self._registering = defaultdict[tuple[str, int], list[Connection]](list)
+        """By replica: the connections on which it waits to be registered."""
+
         self._tasks: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -106,6 +109,19 @@ class Sessions:
             if not self._in_use[number]:
                 del self._in_use[number]
                 self._ended.discard(number)
+
+    @contextmanager
+    def registering(self, connection: Connection, broker: Broker) -> Iterator[None]:
+        """Remember in a `with` block that a replica is about to register on a connection, and use that."""
+        replica = broker.broker_name, broker.broker_id
+        self._registering[replica].append(connection)
+        try:
+            with self.in_use(connection.number):
+                yield
+        finally:
+            self._registering[replica].remove(connection)
+            if not self._registering[replica]:
+                del self._registering[replica]
 
     def is_over(self, number: int) -> bool:
         """Whether a connection in use was closed meanwhile."""
@@ -199,7 +215,9 @@ class Sessions:
         reason: str,
         config: RegistryConfig,
     ) -> bool:
-        is_here = why is Ending.CLOSED and self.holds(broker.broker_name, broker.broker_id)
+        replica = broker.broker_name, broker.broker_id
+        comes = any(one.is_open for one in self._registering.get(replica, ()))
+        is_here = why is Ending.CLOSED and (comes or self.holds(*replica))
         plan = fronts.release(config, broker, sessions, why, reason, is_here=is_here)
         return await self._store.run(plan)
 

@@ -279,8 +279,9 @@ async def test_who_gave_up_before_the_store_was_back_does_not_come_and_go_before
         assert kinds.count("down") == 0
 
 
+@pytest.mark.parametrize("waits_still", [False, True])
 async def test_who_registers_on_another_connection_stays_when_the_former_one_was_closed(
-    own_server: EmbeddedServer,
+    own_server: EmbeddedServer, *, waits_still: bool
 ) -> None:
     broker, lease = Broker("broker-a", "127.0.0.1:1"), KEYS.lease("broker-a", 0)
     held = KEYS.sessions("broker-a", 0)
@@ -289,13 +290,15 @@ async def test_who_registers_on_another_connection_stays_when_the_former_one_was
         await store.run(plans.register(store.config, broker, {}, admit=False, joint=True))
         await store.run(fronts.vouch(store.config, broker, f"f1.{former.number}", anew=True))
         sessions = Sessions(store, "f1", lambda **_: None, random.Random(1))
-        for connection in (former, waits):
+        for connection in (former,) if waits_still else (former, waits):
             with sessions.in_use(connection.number):
                 sessions.open(connection.number, broker)
         with redis.Redis.from_url(own_server.url) as admin:
-            sessions.closed(former)
-            await await_until(lambda: not admin.exists(held), description="its session has ended")
-            assert admin.exists(lease)
+            with sessions.registering(waits, broker):
+                sessions.closed(former)
+                await await_until(lambda: not admin.exists(held), description="its session has ended")
+                assert admin.exists(lease)
+                sessions.open(waits.number, broker)
             sessions.closed(waits)
             await await_until(lambda: not admin.exists(lease), description="it is out")
 
