@@ -77,7 +77,6 @@ def run(size: Size) -> Outcome:
         runs_on = install_agent(folder) if size.installs else HERE
         few_and_many = (size.few_topics, size.many_topics)
         idle = [_Idle(stack, folder, size, topics, runs_on) for topics in few_and_many]
-        idle[0].most_mb = _MOST_WITH_FEW_MB
         time.sleep(size.settle_s)
         for _ in range(size.rounds):
             for one in idle:
@@ -117,7 +116,7 @@ class _Idle:
 
     def __init__(self, stack: ExitStack, folder: Path, size: Size, topics: int, runs_on: Interpreter) -> None:
         self.name = f"{topics:,} topics"
-        self.most_mb = MOST_MB
+        self._most_mb = _MOST_WITH_FEW_MB if topics == size.few_topics else MOST_MB
         self.rounds: list[_Round] = []
         server = stack.enter_context(EmbeddedServer())
         self._tap = stack.enter_context(Tap(server.port, _name_of))
@@ -154,7 +153,7 @@ class _Idle:
         yield Figure(f"{self.name}: a heartbeat", "B", beats, at_most(300))
         yield Figure(f"{self.name}: all requests and replies", "B/s", rates)
         if processes_are_seen():
-            yield Figure(f"{self.name}: resident memory", "MB", resident, at_most(self.most_mb))
+            yield Figure(f"{self.name}: resident memory", "MB", resident, at_most(self._most_mb))
             yield Figure(f"{self.name}: share of one core", "%", shares, at_most(0.5))
 
 

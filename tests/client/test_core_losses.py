@@ -288,12 +288,17 @@ def test_what_an_operator_accepts_is_not_held_back_for_long(known: Core) -> None
     assert all(loss.left_s <= TAIL_S for loss in known.health(2.0).held_losses)
 
 
+def trim_to_nothing(core: Core) -> None:
+    """Let the stream lose all its entries, and the table nothing; all is read again at TAIL_S."""
+    core.hear(lost=True)
+    core.follower.found_place(ORIGIN, 0.0)
+    core.known.cache.refresh_at = TAIL_S
+    core.look(TAIL_S)
+    core.heard.take()
+
+
 def test_the_end_of_a_broker_that_is_the_first_entry_of_a_stream_is_no_loss(known: Core) -> None:
-    known.hear(lost=True)
-    known.follower.found_place(ORIGIN, 0.0)
-    known.known.cache.refresh_at = TAIL_S
-    known.look(TAIL_S)
-    known.heard.take()
+    trim_to_nothing(known)
     known.hear(known.table.expire("b"), now=2.0)
     for now in (3.0, 4.0):
         known.look(now)
@@ -302,11 +307,7 @@ def test_the_end_of_a_broker_that_is_the_first_entry_of_a_stream_is_no_loss(know
 
 
 def test_a_client_confirms_nothing_when_a_stream_without_entries_may_have_told_of_more(known: Core) -> None:
-    known.hear(lost=True)
-    known.follower.found_place(ORIGIN, 0.0)
-    known.known.cache.refresh_at = TAIL_S
-    known.look(TAIL_S)
-    known.heard.take()
+    trim_to_nothing(known)
     known.follower.failed(StoreUnavailable("away"), 2.0)
     known.follower.found_page(ChangePage((), ORIGIN, lost=False, complete=True), 3.0)
     confirmed = []
@@ -321,11 +322,7 @@ def test_a_client_confirms_nothing_when_a_stream_without_entries_may_have_told_o
 def test_a_store_that_is_emptied_and_filled_again_while_its_stream_had_no_entry_has_lost_changes(
     known: Core, by: str
 ) -> None:
-    known.hear(lost=True)  # by a trim to nothing: the table lacks nothing
-    known.follower.found_place(ORIGIN, 0.0)
-    known.known.cache.refresh_at = TAIL_S
-    known.look(TAIL_S)
-    known.heard.take()
+    trim_to_nothing(known)
     addresses = dict(known.table.leases)
     known.table.lose_everything()
     back = list[Change]()

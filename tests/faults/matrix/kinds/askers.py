@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -39,7 +40,7 @@ _FORKED_S: Final = 0.5
 """Longer than it takes to send a question and to fork."""
 
 
-class _Pair:
+class _Pair(ABC):
     """A client for threads and one for asyncio, which begin together to do what a subclass says."""
 
     def __init__(self, url: str, config: ClientConfig) -> None:
@@ -65,13 +66,13 @@ class _Pair:
             await asyncio.to_thread(self.together.wait)
             await self.from_tasks(client)
 
+    @abstractmethod
     def from_a_thread(self, client: RouteClient) -> None:
         """Use the client."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def from_tasks(self, client: AsyncRouteClient) -> None:
         """Use the client."""
-        raise NotImplementedError
 
 
 @fault("store")

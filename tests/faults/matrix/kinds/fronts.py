@@ -283,9 +283,8 @@ def die_while_asking(site: Site) -> Iterator[Effect]:
     site.rest()
     began_us = takes_us = now_us()
     _leave_fronts(site, broker)
-    _come_back(
-        site, broker
-    )  # who asks it whether it lives believes so for a while: what fronts see has to count
+    # Who asks it whether it lives believes so for a while: what fronts see has to count.
+    _come_back(site, broker)
     with site.store.network(lambda proxy: proxy.slow(_SLOW_S), whose):
         site.order(broker.name, UPDATE_TOPIC, {"topic": ALSO_SENT_TO, "readQueueNums": str(2 * QUEUES)})
         site.let_pass(_SLOW_S / 2, "it has asked both")
