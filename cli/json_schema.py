@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
-from inspect import isfunction
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -22,6 +21,8 @@ from typing import (
 
 import click
 
+from ..broker_agent.process.check import Checked
+from ..broker_agent.process.process_status import PAGE
 from ..daemon.printing import print_record
 from ..registry.history import Before, BrokerHistory, Column, TableAt, TopicHistory
 from ..registry.history import Difference as DifferenceOfTimes
@@ -37,29 +38,10 @@ class Printed(NamedTuple):
     """What a command prints for programs."""
 
     record: Any
-    """The type of a record, or the types of its fields by name; or a function that returns either."""
+    """The type of a record, or the types of its fields by name."""
 
     is_list: bool = True
     """Whether there may be any number of records; else there is one."""
-
-    @property
-    def shape(self) -> Any:
-        """The type of a record, or the types of its fields."""
-        return self.record() if isfunction(self.record) else self.record
-
-
-def _agent_page() -> Any:
-    """Return the types of what an agent shows."""
-    from ..broker_agent.process.process_status import PAGE  # noqa: PLC0415 - few ask for it
-
-    return PAGE
-
-
-def _checked() -> Any:
-    """Return the type of what `agent --check` prints."""
-    from ..broker_agent.process.check import Checked  # noqa: PLC0415 - as above
-
-    return Checked
 
 
 _TYPES: Final = {"bigint": int, "string": str, "array<string>": list[str]}
@@ -73,13 +55,13 @@ def _answer(columns: Iterable[Column]) -> Printed:
 
 PRINTED: Final = {
     "acl": Printed(records.AclLine, is_list=False),
-    "agent": Printed(_checked),
+    "agent": Printed(Checked),
     "agent-ctl drain": Printed(records.ToldBroker),
     "agent-ctl master": Printed(records.AgentMaster),
     "agent-ctl pause": Printed(records.ToldBroker),
     "agent-ctl reload": Printed(records.ReloadProblem),
     "agent-ctl resume": Printed(records.ToldBroker),
-    "agent-ctl status": Printed(_agent_page, is_list=False),
+    "agent-ctl status": Printed(PAGE, is_list=False),
     "before": _answer(Before.columns),
     "brokers": Printed(records.BrokerAddresses | records.ReplicaEntry),
     "changes": Printed(records.ChangeRecord),
@@ -136,7 +118,7 @@ def json_schema(words: tuple[str, ...], *, line: bool) -> None:
 
 def schema(printed: Printed, *, line: bool = False, closed: bool = False) -> dict[str, Any]:
     """Return the schema of a document, or of a line; `closed`: with no fields but those of this release."""
-    record = _of(printed.shape, closed=closed)
+    record = _of(printed.record, closed=closed)
     return {"type": "array", "items": record} if printed.is_list and not line else record
 
 

@@ -78,8 +78,8 @@ def _entry(words: str, command: click.Command, context: click.Context) -> str:
 
 def _what(name: str) -> str:
     printed = PRINTED[name]
-    fields = getattr(printed.shape, "__annotations__", None) or (
-        printed.shape if isinstance(printed.shape, dict) else {}
+    fields = getattr(printed.record, "__annotations__", None) or (
+        printed.record if isinstance(printed.record, dict) else {}
     )
     named = f" with {', '.join(f'`{one}`' for one in fields)}" if fields else ""
     return f"records{named}" if printed.is_list else f"one record{named}"
